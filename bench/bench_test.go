@@ -43,9 +43,9 @@ func micros(b *testing.B, d time.Duration, unit string) {
 	b.ReportMetric(float64(d.Nanoseconds())/1e3, unit)
 }
 
-// BenchmarkAcceptedToModel is the time from the client's POST to the moment in
-// which the model's server has the call, beside four synced commits to the same
-// disk and a millisecond, which is the aim.
+// BenchmarkAcceptedToModel measures the time from the client's POST to the arrival of the call at
+// the model's server. For comparison, it reports the time of four synced commits to the same disk
+// plus one millisecond, which is the target.
 func BenchmarkAcceptedToModel(b *testing.B) {
 	called := make(chan time.Time, 1)
 	model := llmtest.New(b, func(r llmtest.Request) llmtest.Script {
@@ -58,7 +58,7 @@ func BenchmarkAcceptedToModel(b *testing.B) {
 	for b.Loop() {
 		session := ""
 		for i := range 200 {
-			if i%10 == 0 { // a conversation of ten prompts, not one that grows
+			if i%10 == 0 { // a new conversation for every ten prompts, so that conversations stay short
 				session = s.NewSession()
 			}
 			begin := time.Now()
@@ -73,8 +73,8 @@ func BenchmarkAcceptedToModel(b *testing.B) {
 	b.ReportMetric(float64(quantile(took, 0.5))/float64(4*commit+time.Millisecond), "of-aim")
 }
 
-// commitTime is the median time of a transaction of one row that is synced, in
-// a database beside the server's: the least that a commit can cost there.
+// commitTime returns the median time of a synced one-row transaction in a database on the server's
+// disk: the minimum that a commit can cost there.
 func commitTime(b *testing.B, dir string) time.Duration {
 	b.Helper()
 	bare, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "bare.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
@@ -97,9 +97,9 @@ func commitTime(b *testing.B, dir string) time.Duration {
 	return quantile(took, 0.5)
 }
 
-// BenchmarkTokenToReader is how late a token of one of 100 streams reaches its
-// reader: the model's server writes the time into the token. What is above the
-// interval at which deltas are gathered (40 ms) is ours.
+// BenchmarkTokenToReader measures how late a token of one of 100 streams reaches its reader; the
+// model's server writes the time into the token. Any delay above the interval at which deltas are
+// batched (40 ms) is caused by Lilac.
 func BenchmarkTokenToReader(b *testing.B) {
 	const streams, tokens = 100, 60
 	for b.Loop() {
@@ -109,8 +109,8 @@ func BenchmarkTokenToReader(b *testing.B) {
 	}
 }
 
-// BenchmarkStreams is the cost of 500 streams of 50 tokens a second, with the
-// model and the readers on the same machine.
+// BenchmarkStreams measures the cost of 500 streams of 50 tokens a second, with the model and the
+// readers on the same machine.
 func BenchmarkStreams(b *testing.B) {
 	for _, load := range []struct {
 		streams int
@@ -131,9 +131,8 @@ func BenchmarkStreams(b *testing.B) {
 	}
 }
 
-// usage is what a run took: cpu from the first prompt to the last answer, and
-// flowCPU for flowTokens in flowFrames in the middle of it, while all streams
-// flow.
+// usage holds the CPU time of a run: cpu spans from the first prompt to the last answer. flowCPU
+// is the time for flowTokens in flowFrames in the middle of the run, while all streams are active.
 type usage struct {
 	cpu, flowCPU time.Duration
 	flowTokens   int64
@@ -141,8 +140,8 @@ type usage struct {
 	rss, idle    int64
 }
 
-// run streams tokens in each of n sessions at once and returns how late the
-// last token of each frame reached its reader. It fails if a token is lost.
+// run streams tokens in n concurrent sessions and returns how late the last token of each frame
+// reached its reader. It fails if a token is lost.
 func run(b *testing.B, n, tokens int, delay time.Duration) ([]time.Duration, usage) {
 	b.Helper()
 	base := time.Now()
@@ -203,8 +202,8 @@ func run(b *testing.B, n, tokens int, delay time.Duration) ([]time.Duration, usa
 		}()
 	}
 	ready.Wait()
-	// From here on: making sessions and opening streams is no token's cost. The
-	// prompts come together, or the first streams end before the last begin.
+	// Measure from here on, to exclude the cost of creating sessions and opening streams. Send all
+	// prompts together, so that no stream ends before the last one starts.
 	cpu := cpuTime(b, s.PID())
 	var prompts sync.WaitGroup
 	turn := make(chan struct{}, 50)
@@ -227,7 +226,7 @@ func run(b *testing.B, n, tokens int, delay time.Duration) ([]time.Duration, usa
 			}
 		}
 	}()
-	// The middle of the run: a request's beginning and end are no token's cost.
+	// Measure the middle of the run, to exclude the start and the end of requests.
 	total := int64(n * tokens)
 	at := func(part int64) (cpu time.Duration, tokens, frames int64) {
 		for read.Load() < total*part/100 && ctx.Err() == nil {
@@ -247,7 +246,7 @@ func run(b *testing.B, n, tokens int, delay time.Duration) ([]time.Duration, usa
 	return late, used
 }
 
-// lastStamp reads the time of the newest token of a frame.
+// lastStamp returns the time in the newest token of a frame.
 func lastStamp(content string) (time.Duration, bool) {
 	fields := strings.Fields(content)
 	if len(fields) == 0 || !strings.HasSuffix(content, " ") {
@@ -257,8 +256,8 @@ func lastStamp(content string) (time.Duration, bool) {
 	return time.Duration(n), err == nil
 }
 
-// BenchmarkStart is the time from exec to the first answer of /readyz, what an
-// idle process holds, and the size of the binary as it is shipped.
+// BenchmarkStart measures the time from exec to the first response of /readyz, the memory of an
+// idle process, and the size of the released binary.
 func BenchmarkStart(b *testing.B) {
 	var took []time.Duration
 	var idle int64
@@ -298,7 +297,7 @@ func rss(b testing.TB, pid int) int64 {
 	return 0
 }
 
-// clockTick is the unit of /proc/<pid>/stat on every Linux that Go runs on.
+// clockTick is the time unit of /proc/<pid>/stat on every Linux that Go supports.
 const clockTick = 10 * time.Millisecond
 
 func cpuTime(b testing.TB, pid int) time.Duration {

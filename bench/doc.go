@@ -1,7 +1,6 @@
-// Package bench measures the real program over HTTP: how soon an accepted
-// message reaches the model, how late tokens reach a reader, what a stream
-// costs, and how quickly the program starts. docs/performance.md has the
-// figures and says how to make them again:
+// Package bench measures the real program over HTTP: the delay until an accepted message reaches
+// the model, the delay until tokens reach a reader, the cost of a stream, and the startup time.
+// docs/performance.md has the results and explains how to reproduce them:
 //
 //	go test -run '^$' -bench . -benchtime 1x ./bench
 package bench

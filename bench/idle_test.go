@@ -18,14 +18,13 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// idleSessions is how many conversations wait in [BenchmarkIdleSessions].
+// idleSessions is the number of idle conversations in [BenchmarkIdleSessions].
 const idleSessions = 100_000
 
-// BenchmarkIdleSessions is P7: what a conversation costs in which nothing
-// happens, as memory and goroutines of the process and as time of its start, and
-// how soon one of them is awake: from the client's POST to the model's server.
-// "Goroutines" is how many more there are than without them, also after a
-// thousand of them were awake.
+// BenchmarkIdleSessions is benchmark P7. It measures the cost of an idle conversation in memory,
+// goroutines, and startup time, and the time to wake one: from the client's POST to the arrival of
+// the call at the model's server. "Goroutines" is the difference to a server without these
+// conversations, also after a thousand of them were woken.
 func BenchmarkIdleSessions(b *testing.B) {
 	for b.Loop() {
 		called := make(chan time.Time, 1)
@@ -41,7 +40,7 @@ func BenchmarkIdleSessions(b *testing.B) {
 			s.WaitEnded(a.RequestID, 10*time.Second)
 			return took
 		}
-		// Both processes have answered the same before they are compared.
+		// Both processes must have handled the same requests before they are compared.
 		warm := func() (memory int64, goroutines int) {
 			session := s.NewSession()
 			for range 20 {
@@ -72,8 +71,8 @@ func BenchmarkIdleSessions(b *testing.B) {
 	}
 }
 
-// readyAfter stops the server and returns how long its starts take, the median
-// of ten. It leaves it stopped.
+// readyAfter stops the server and returns the median time of ten starts. It leaves the server
+// stopped.
 func readyAfter(s *e2e.Server) time.Duration {
 	s.Terminate(10 * time.Second)
 	var took []time.Duration
@@ -86,8 +85,7 @@ func readyAfter(s *e2e.Server) time.Duration {
 	return quantile(took, 0.5)
 }
 
-// fewestGoroutines is how many the process keeps when what was asked of it is
-// done.
+// fewestGoroutines returns the number of goroutines once all requests are finished.
 func fewestGoroutines(b *testing.B, s *e2e.Server) int {
 	b.Helper()
 	fewest := -1
@@ -100,7 +98,7 @@ func fewestGoroutines(b *testing.B, s *e2e.Server) int {
 	return fewest
 }
 
-// goroutines reads how many the process has from its metrics.
+// goroutines reads the number of goroutines from the metrics of the process.
 func goroutines(b *testing.B, s *e2e.Server) int {
 	b.Helper()
 	req, err := http.NewRequest(http.MethodGet, "http://"+s.Addr+"/metrics", nil)
@@ -130,9 +128,9 @@ func goroutines(b *testing.B, s *e2e.Server) int {
 	return 0
 }
 
-// TestNothingPollsWhenIdle counts how often the threads of the program wake up
-// in ten seconds in which nobody asks for anything, and how often the model is
-// asked. The control is the same count while one answer is streamed.
+// TestNothingPollsWhenIdle counts how often the threads of the program wake up in ten seconds
+// without requests, and how often the model is called. The control is the same count while one
+// answer is streamed.
 func TestNothingPollsWhenIdle(t *testing.T) { e2e.OnEach(t, nothingPolls) }
 
 func nothingPolls(t *testing.T, bus e2e.Engine) {
@@ -142,8 +140,8 @@ func nothingPolls(t *testing.T, bus e2e.Engine) {
 	const most, long = 5, 10 * time.Second
 	model := &stampedModel{base: time.Now(), tokens: 3000, delay: 10 * time.Millisecond}
 	s := e2e.Start(t, append(bus(t), "OPENAI_BASE_URL="+model.listen(t)+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")...)
-	// Once a minute it may look at something. On a busy machine it may come to rest
-	// only after the first minute; what polls never does.
+	// The program may do periodic work once a minute. On a busy machine, it may become idle only
+	// after the first minute; a program that polls never becomes idle.
 	n := fewestWakeups(t, s.PID(), 20, long, most)
 	t.Logf("%d wake-ups in %s", n, long)
 	if n > most {
@@ -175,7 +173,7 @@ func nothingPolls(t *testing.T, bus e2e.Engine) {
 	if model.asked.Load() == 0 {
 		t.Error("control: the calls of the model are not counted")
 	}
-	// On a busy machine there may be seconds in which it gets no processor.
+	// On a busy machine, the process may get no CPU time for seconds.
 	loud := int64(0)
 	for range 20 {
 		if loud = max(loud, fewestWakeups(t, s.PID(), 1, time.Second, 0)); loud > 10*most {
@@ -185,9 +183,8 @@ func nothingPolls(t *testing.T, bus e2e.Engine) {
 	t.Errorf("control: the program woke up at most %d times in a second of streaming; the count shows nothing", loud)
 }
 
-// fewestWakeups is how often the threads of a process woke up in the quietest
-// of some times that are as long as one another. It stops at the first that is
-// quiet enough.
+// fewestWakeups returns how often the threads of a process woke up in the quietest of several
+// intervals of equal length. It stops at the first interval that is quiet enough.
 func fewestWakeups(t testing.TB, pid, times int, long time.Duration, enough int64) int64 {
 	t.Helper()
 	fewest := int64(-1)
@@ -204,7 +201,7 @@ func fewestWakeups(t testing.TB, pid, times int, long time.Duration, enough int6
 	return fewest
 }
 
-// wakeups counts how often the threads of a process have waited.
+// wakeups returns how often the threads of a process have blocked (voluntary context switches).
 func wakeups(t testing.TB, pid int) (n int64) {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))

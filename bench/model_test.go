@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// stampedModel speaks just enough of chat completions to stream tokens that
-// say when they were sent, at the least cost to the machine they share.
+// A stampedModel implements just enough of chat completions to stream tokens that contain their
+// send time, at the lowest cost for the shared machine.
 type stampedModel struct {
 	base   time.Time
 	tokens int
@@ -42,5 +42,5 @@ func (m *stampedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
-	_ = flush.Flush() // the reader has left when this fails
+	_ = flush.Flush() // an error means that the reader has disconnected
 }

@@ -10,9 +10,9 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// BenchmarkTools is the time from exec to the end of the command tools as a
-// sandbox has it (the whole program under another name): alone, and with a call
-// to the server. It should start within 15 ms.
+// BenchmarkTools measures the run time of the command "tools" as in a sandbox, where it is the
+// whole program under another name: once without and once with a call to the server. The target
+// for its start is 15 ms.
 func BenchmarkTools(b *testing.B) {
 	s := e2e.Start(b)
 	tools := filepath.Join(b.TempDir(), "tools")

@@ -11,9 +11,9 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// BenchmarkWebhook is the time from a webhook's POST to its 202, when the event
-// is on the disk: one after the other, and with eight senders that never pause. It
-// should be within 100 ms.
+// BenchmarkWebhook measures the time from a webhook's POST to its 202, which is sent when the
+// event is on disk. It measures sequential requests, and eight concurrent senders without pauses.
+// The target is 100 ms.
 func BenchmarkWebhook(b *testing.B) {
 	model := llmtest.New(b, func(llmtest.Request) llmtest.Script { return llmtest.Say("Yes.") })
 	for _, senders := range []int{1, 8} {

@@ -1,6 +1,5 @@
-// Command tools calls what a Lilac offers to the commands of its agent. The
-// program lilac does the same when it is called by the name tools; this one is
-// small.
+// Command tools calls the callables that Lilac offers to the agent's commands. The program
+// lilac does the same if it is called by the name tools; this program is smaller.
 package main
 
 import (

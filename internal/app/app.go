@@ -41,54 +41,57 @@ import (
 )
 
 const (
-	// stopLimit bounds how long open connections may take to end at a stop;
-	// event streams end at once.
+	// stopLimit limits the time for open requests to finish at shutdown. Event streams end
+	// immediately.
 	stopLimit = 3 * time.Second
-	// portPatience is how long a port may still be taken at the start: a process
-	// that was killed while it started a command leaves it to that for a moment.
+	// portPatience is how long the start waits for a port that is in use. If Lilac is killed
+	// while it forks a command, the child holds the port for a moment.
 	portPatience = 2 * time.Second
 	portPause    = 20 * time.Millisecond
-	// headerLimit bounds how long a client may take to say what it wants, bodyLimit
-	// until it has said all of it (the largest prompt with files at 0.75 Mbit/s),
-	// idleLimit how long it may say nothing between two requests. The answer, which
-	// may be a stream, may take longer: as long as it is read ([connlimit]).
+	// headerLimit limits the time to receive a request's header, bodyLimit the time to
+	// receive the whole request (enough for the largest prompt with files at 0.75 Mbit/s),
+	// and idleLimit the idle time between two requests. The response, which may be a stream,
+	// may take as long as the client keeps reading ([connlimit]).
 	headerLimit = 10 * time.Second
 	bodyLimit   = 5 * time.Minute
 	idleLimit   = 2 * time.Minute
-	// headerBytes is above the longest place in the event stream that a client names.
+	// headerBytes is the maximum size of a request's header. It is larger than the longest
+	// cursor of an event stream.
 	headerBytes = 128 << 10
-	// mostConnections is above the event streams that may be open.
+	// mostConnections is the maximum number of connections. It is higher than the limit on
+	// event streams.
 	mostConnections = 8192
 )
 
-// Options are what the program is built from.
+// Options configure the program.
 type Options struct {
 	Config *config.Config
-	// Stdout gets the one line with the link of the page.
+	// Stdout receives one line with the URL of the web page.
 	Stdout  io.Writer
 	Logger  *slog.Logger
 	Version string
 
-	// Load reads the configuration again; nil means that it is never read
-	// again. Reload asks for it; beside that the file is watched.
+	// Load reads the configuration for a reload; nil disables reloads. A signal on Reload and
+	// a change of the watched file trigger one.
 	Load   func() (*config.Config, []config.Warning, error)
 	Reload <-chan os.Signal
-	// Level is the logger's, for log.level; Secrets are what it hides. Both
-	// may be nil.
+	// Level is the level of the logger, which a reload of log.level changes. Secrets holds
+	// the values that the logger redacts. Both may be nil.
 	Level   *slog.LevelVar
 	Secrets *logs.Secrets
-	// LostLogLines counts log lines that could not be written; nil means none.
+	// LostLogLines returns the number of log lines that could not be written; nil means that
+	// none were lost.
 	LostLogLines func() int64
-	// Tracer sends spans; nil sends none.
+	// Tracer exports spans. If it is nil, none are exported.
 	Tracer *tracing.Tracer
-	// Manager is the service manager that is told how the program is.
+	// Manager is the service manager that receives the state of the program (sd_notify).
 	Manager notify.Manager
 	// Seams are empty except in tests of the real program.
 	Seams Seams
 }
 
-// Run runs the whole program until ctx ends or a part of it fails. It returns
-// nil after a graceful stop, also while it starts.
+// Run runs the whole program until ctx ends or a component fails. It returns nil after a
+// graceful stop, even if the stop came during the start.
 func Run(ctx context.Context, o Options) (err error) {
 	p, err := build(ctx, o)
 	if err != nil {
@@ -98,7 +101,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	return p.run(ctx)
 }
 
-// unlessStopped is why a start failed, if it was not for ctx alone.
+// unlessStopped returns the error of a failed start, or nil if the only reason is that ctx
+// ended.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -106,34 +110,34 @@ func unlessStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// program is everything that was built.
+// program holds all components.
 type program struct {
 	Options
 	db  *db.DB
 	bus bus.Bus
-	// busChanges is how often the bus became another one.
+	// busChanges counts how often the program switched to another bus.
 	busChanges int64
 	store      *store.Store
 	blobs      *store.Blobs
 	env        *environment.Service
-	// box is what confines commands.
+	// box is the sandbox for commands.
 	box *sandbox.Opening
-	// sockets is where commands find the tool server and the way out.
+	// sockets is the directory with the sockets of the tool server and the proxy.
 	sockets *rundir.Dir
-	// callables is what commands can call; close ends it.
+	// callables is the tool server for commands. Its close method must be called.
 	callables *toolService
-	// operators are the tokens with which people call them.
+	// operators holds the tokens with which people call the callables.
 	operators *toolserver.Operators
 	runner    *session.Service
 	workflows *workflow.Service
 	tasks     *task.Service
-	// platforms are the places where people talk beside the page.
+	// platforms holds the chat platforms.
 	platforms []*platform
 	logins    *httpapi.Logins
 	token     string
 	listener  net.Listener
 	server    *http.Server
-	// stopping ends the event streams, which would never end by themselves.
+	// stopping ends the event streams, which do not end on their own.
 	stopping context.CancelFunc
 
 	sources sources
@@ -157,8 +161,8 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	if err := p.choose(o.Config); err != nil {
 		return nil, err
 	}
-	// The port first: a second server on it is the commonest mistake, and
-	// nothing has been touched yet.
+	// Listen first: a second server on the same port is the most common mistake, and must
+	// fail before anything is changed.
 	if p.listener, err = listen(ctx, o.Config.Addr); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "The address %s cannot be listened on. If Lilac runs there already, use it; else choose another with --addr.", o.Config.Addr)
 	}
@@ -185,7 +189,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	return p, nil
 }
 
-// listen listens on an address, and waits a moment for one that is taken.
+// listen listens on an address, and waits up to portPatience for an address in use.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	for until := time.Now().Add(portPatience); ; {
 		l, err := net.Listen("tcp", addr)
@@ -257,7 +261,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	return nil
 }
 
-// buildTools makes what the agent can do.
+// buildTools creates the tools of the agent.
 func (p *program) buildTools(files *builtin.Attachments) ([]tool.Tool, error) {
 	opts, err := toolOptions(p.Config, p.box, p.sockets.Path, files, p.callables, p.Logger)
 	if err != nil {
@@ -273,7 +277,7 @@ func (p *program) buildTools(files *builtin.Attachments) ([]tool.Tool, error) {
 	return append(tools, task.Tool(p.tasks), environment.Tool(p.db, store.RuleEvents{})), nil
 }
 
-// declare makes the groups that the parts consume for, and takes up their work.
+// declare creates the consumer groups of the components, and resumes unfinished work.
 func (p *program) declare(ctx context.Context) error {
 	if err := errors.Join(p.env.Declare(ctx), p.runner.Declare(ctx), p.workflows.Declare(ctx)); err != nil {
 		return err
@@ -286,13 +290,13 @@ func (p *program) declare(ctx context.Context) error {
 	return p.Seams.Recovery.around(p.tasks.Recover)(ctx)
 }
 
-// run starts the parts in the order in which they depend on each other, and
-// stops them in the opposite one.
+// run starts the components in the order of their dependencies, and stops them in reverse
+// order.
 func (p *program) run(ctx context.Context) error {
 	if err := p.declare(ctx); err != nil {
 		return unlessStopped(ctx, err)
 	}
-	// The cores outlive the listener: what it accepted last is still taken.
+	// The cores outlive the listener, so that they still accept its last requests.
 	cores, stopCores := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCores()
 	work, failed := errgroup.WithContext(cores)
@@ -334,7 +338,7 @@ func (p *program) run(ctx context.Context) error {
 	return errors.Join(httpErr, work.Wait())
 }
 
-// tellOfSandbox says it if commands are refused.
+// tellOfSandbox logs a warning if there is no sandbox, so commands are refused.
 func (p *program) tellOfSandbox(ctx context.Context) error {
 	if err := p.box.Wait(); err != nil && ctx.Err() == nil {
 		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
@@ -342,7 +346,7 @@ func (p *program) tellOfSandbox(ctx context.Context) error {
 	return nil
 }
 
-// stopHTTP refuses what is new, ends the streams and lets requests finish.
+// stopHTTP rejects new requests, ends the event streams, and lets open requests finish.
 func (p *program) stopHTTP(served <-chan error) error {
 	p.monitor.Stopping()
 	p.stopping()
@@ -360,7 +364,7 @@ func (p *program) stopHTTP(served <-chan error) error {
 }
 
 func (p *program) close() error {
-	_ = p.box.Wait() // why there is none was told
+	_ = p.box.Wait() // ends the detection; tellOfSandbox logs its error
 	var errs []error
 	if p.listener != nil {
 		if err := p.listener.Close(); err != nil && !strings.Contains(err.Error(), "closed") {

@@ -28,11 +28,12 @@ import (
 
 const (
 	testToken = "0123456789abcdef-operator"
-	// patience is less than the time after which a file is looked at anyway.
+	// patience is shorter than the polling interval for files, so that only a watch can have
+	// noticed a change.
 	patience = 30 * time.Second
 )
 
-// running is the program in this process, on a configuration file.
+// running is the program, running in this process with a configuration file.
 type running struct {
 	t    *testing.T
 	home string
@@ -100,8 +101,8 @@ func start(t *testing.T, file string) *running {
 	return r
 }
 
-// write replaces the file at once, as editors do: on a busy machine an empty one
-// could rest long enough to be read.
+// write replaces the file atomically, like editors. Otherwise, on a busy machine, the empty
+// file could stay unchanged long enough to be loaded.
 func (r *running) write(file string) {
 	r.t.Helper()
 	next := r.file + ".next"
@@ -151,7 +152,8 @@ func (r *running) part(name string) health.Part {
 	return health.Part{}
 }
 
-// eventually waits, also where a model is called many times on a busy machine.
+// eventually waits until a condition holds. The limit allows for many model calls on a busy
+// machine.
 func (r *running) eventually(what string, cond func() bool) {
 	r.t.Helper()
 	r.within(4*patience, what, cond)
@@ -166,7 +168,7 @@ func (r *running) within(limit time.Duration, what string, cond func() bool) {
 	}
 }
 
-// setting is what the page shows as in force.
+// setting returns the effective value that the web page shows.
 func (r *running) setting(key string) string {
 	_, body := r.get("/settings", testToken)
 	var out struct{ Settings []struct{ Key, Value string } }
@@ -205,7 +207,7 @@ func TestMistakeInTheFileKeepsTheOldSettings(t *testing.T) {
 	r := start(t, "system: one\n")
 	for _, bad := range []string{"system: [\n", "limits: {request: {steps: -1}}\n", "model: nowhere/m\nsystem: two\n"} {
 		r.write(bad)
-		r.hup <- os.Interrupt // any signal on this channel asks for a reload
+		r.hup <- os.Interrupt // any signal on this channel triggers a reload
 		r.eventually("the mistake is told", func() bool { return r.part("configuration").Status == health.Warning })
 		if got := r.setting("system"); got != "one" {
 			t.Errorf("after %q system is %q", bad, got)
@@ -229,7 +231,7 @@ func TestMistakeInTheFileKeepsTheOldSettings(t *testing.T) {
 	}
 }
 
-// atLine is called with each line that is written to a log.
+// atLine is a writer that calls a function for each line of a log.
 type atLine func(line string)
 
 func (f atLine) Write(line []byte) (int, error) {
@@ -237,7 +239,7 @@ func (f atLine) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Who sees in /readyz that a file was not taken over finds the reason in the log.
+// When /readyz reports a failed reload, the log must already contain the reason.
 func TestTheLogSaysWhyBeforeReadyz(t *testing.T) {
 	var p *program
 	said := false
@@ -289,7 +291,7 @@ func TestReloadedModelAnswersNewRequestsAndItsKeyIsHidden(t *testing.T) {
 	}
 }
 
-// store changes the database of the running program.
+// store changes the database of the running program directly.
 func (r *running) store(change func(*db.Tx) error) {
 	r.t.Helper()
 	if err := r.p.db.Update(context.Background(), change); err != nil {
@@ -297,7 +299,7 @@ func (r *running) store(change func(*db.Tx) error) {
 	}
 }
 
-// Each part made sick turns the program red, and it is green again after.
+// Readiness fails while any one component is unhealthy, and recovers afterwards.
 func TestEachSickPartShows(t *testing.T) {
 	r := start(t, "system: one\n")
 	t.Run("writer", func(t *testing.T) {
@@ -305,7 +307,7 @@ func TestEachSickPartShows(t *testing.T) {
 		go func() {
 			_ = r.p.db.Update(context.Background(), func(*db.Tx) error {
 				close(held)
-				<-hold // the writer does nothing else meanwhile
+				<-hold // blocks the database writer
 				return nil
 			})
 		}()
@@ -354,7 +356,7 @@ func TestEachSickPartShows(t *testing.T) {
 		}
 		lost := session.Request{ID: "web:s:lost", SessionID: "s", Client: "web", State: event.StateRunning, CreatedAt: 1, StartedAt: 1}
 		r.store(func(tx *db.Tx) error { return r.p.store.Requests.CreateRequest(tx, lost) })
-		_ = probe(context.Background()) // sees it for the first time
+		_ = probe(context.Background()) // records the first observation
 		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "nobody works on it (1 in all)") {
 			t.Errorf("a request that nobody works on: %v", err)
 		}
@@ -398,9 +400,9 @@ func TestEachSickPartShows(t *testing.T) {
 	})
 }
 
-// Who looks from outside does not have what surrounds the service, so the
-// service says itself that it runs no commands. It works without; the control
-// has them unconfined.
+// Refused commands are a warning in the server's own health report. A check from outside does
+// not run with the restrictions of the service, so it could miss the problem. The server is
+// still ready. The control runs commands unconfined.
 func TestRefusedCommandsAreAWarning(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for file, want := range map[string]health.Part{
@@ -408,7 +410,7 @@ func TestRefusedCommandsAreAWarning(t *testing.T) {
 		"sandbox: {mode: off}\n":        {Name: "sandbox", Status: health.OK},
 	} {
 		r := start(t, file)
-		_ = r.p.box.Wait() // that there is none is what is looked for
+		_ = r.p.box.Wait() // this test expects the error
 		if got := r.part("sandbox"); got != want {
 			t.Errorf("%s: %+v", file, got)
 		}
@@ -418,7 +420,7 @@ func TestRefusedCommandsAreAWarning(t *testing.T) {
 	}
 }
 
-// So are commands that are to be shown what is no longer there.
+// A path that commands must see but that no longer exists is a warning, too.
 func TestWhatCommandsAreShownIsMissed(t *testing.T) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Skip("needs bubblewrap (apt-get install bubblewrap)")

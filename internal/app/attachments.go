@@ -27,15 +27,16 @@ import (
 )
 
 const (
-	// sentPage and maxSentPages bound how far back files are looked for.
+	// sentPage and maxSentPages limit how far back the history is searched for files.
 	sentPage     = 100
 	maxSentPages = 10
 )
 
-// attachments joins the files of the agent to the stores and the platforms.
+// attachments connects the file tools of the agent to the stores and the platforms.
 type attachments struct{ p *program }
 
-// openBlobs opens the blob store for the largest file that may come or go.
+// openBlobs opens the blob store with a size limit for the largest file that may be received
+// or sent.
 func openBlobs(c *config.Config) (*store.Blobs, error) {
 	blobs, err := store.OpenBlobs(c.DataDir, max(store.DefaultMaxBlob, int64(c.Attachments.MaxBytes), int64(c.Surface.Discord.Attachments.MaxBytes)))
 	if err != nil {
@@ -44,8 +45,8 @@ func openBlobs(c *config.Config) (*store.Blobs, error) {
 	return blobs, nil
 }
 
-// warnOfLostDatabase says it when a database is about to be made beside the files that
-// another one referred to.
+// warnOfLostDatabase logs a warning if the start is about to create a database although there
+// are stored files, because the old database is then probably lost.
 func (p *program) warnOfLostDatabase() {
 	if info, err := os.Stat(filepath.Join(p.Config.DataDir, db.FileName)); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
@@ -55,15 +56,16 @@ func (p *program) warnOfLostDatabase() {
 	}
 }
 
-// sentFiles keeps what people on a platform send while the disk has room:
-// anybody there can send more than it holds, and the database needs it, too.
+// sentFiles stores the files that people on a platform send, as long as the disk has enough
+// space. Every person there could otherwise fill the disk, which the database also needs.
 type sentFiles struct {
 	*store.Blobs
 	dir    string
 	diskAt func(path string) (health.Disk, error)
 }
 
-// Put refuses what would leave less room than health warns of.
+// Put stores a file. It returns an error if the file would leave less free space than the
+// threshold of the health warning.
 func (s sentFiles) Put(ctx context.Context, data []byte) (ref string, err error) {
 	disk, err := s.diskAt(s.dir)
 	if err != nil {
@@ -84,7 +86,7 @@ func (p *program) newAttachments() (*builtin.Attachments, error) {
 	})
 }
 
-// sweep removes the files that nothing refers to any more.
+// sweep deletes files that nothing references anymore.
 func (p *program) sweep(ctx context.Context) {
 	keep := time.Duration(p.Config.Attachments.Keep)
 	swept, err := p.blobs.Sweep(ctx, time.Now(), keep, func(names []string) (out map[string]bool, err error) {
@@ -103,7 +105,7 @@ func (p *program) sweep(ctx context.Context) {
 	}
 }
 
-// give keeps a file and has the runner tell of it: only the runner writes the
+// give stores a file and asks the runner to publish it, because only the runner writes to the
 // output.
 func (a attachments) give(ctx context.Context, call tool.Call, f builtin.File) error {
 	if call.Client == task.Client {
@@ -118,7 +120,8 @@ func (a attachments) give(ctx context.Context, call tool.Call, f builtin.File) e
 	})
 }
 
-// inbound finds the newest message of a person with files in the history.
+// inbound returns the files of the newest message in the history that a person sent with
+// files.
 func (a attachments) inbound(ctx context.Context, call tool.Call) (out []builtin.Sent, err error) {
 	err = a.p.db.Read(ctx, func(q db.Queryer) error {
 		before := ""
@@ -139,9 +142,9 @@ func (a attachments) inbound(ctx context.Context, call tool.Call) (out []builtin
 	return out, err
 }
 
-// sentWith returns the files of a message: those that the page or the API
-// stored with it, or on a platform those that the cache holds of the message
-// that it stands for. Text alone, whoever wrote it, names none.
+// sentWith returns the files of a message. For the web page and the API, those are stored with
+// the message; on a platform, they are in the cache entry of the platform message. The text
+// of a message never refers to files, because anyone could write such text.
 func (a attachments) sentWith(q db.Queryer, call tool.Call, m session.HistoryMessage) (out []builtin.Sent, err error) {
 	if m.Message.Role != chat.User {
 		return nil, nil
@@ -168,8 +171,7 @@ func blobOf(p chat.Part) (ref string, ok bool) {
 	return ref, (p.Type == chat.TypeFile || p.Type == chat.TypeImage) && json.Unmarshal(p.Data, &ref) == nil && strings.HasPrefix(ref, store.BlobPrefix)
 }
 
-// fetch gets the bytes that were kept when the file came, or else asks the
-// platform for them.
+// fetch returns the stored content of a file, or else downloads it from the platform.
 func (a attachments) fetch(ctx context.Context, call tool.Call, s builtin.Sent, most int64) ([]byte, string, error) {
 	if s.Blob != "" {
 		if size := a.p.blobs.Size(s.Blob); size > most {

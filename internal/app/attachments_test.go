@@ -10,8 +10,8 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
-// Whoever may write where the bot listens could fill the disk with files. The
-// control is what the agent gives, which goes by the store itself.
+// Files from people are rejected before they fill the disk, because everyone who may write to
+// the bot can send files. The control is a file of the agent, which bypasses that check.
 func TestFilesThatPeopleSendLeaveTheDatabaseItsRoom(t *testing.T) {
 	dir := t.TempDir()
 	blobs, err := store.OpenBlobs(dir, 0)

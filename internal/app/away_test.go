@@ -11,8 +11,8 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
-// A prompt that no start would find is not answered as accepted, and readiness says
-// what to do. What is put back goes on.
+// After the database file is moved away, prompts are rejected, because the next start would
+// not find them, and /readyz says what to do. Work continues once the file is back.
 func TestADatabaseThatIsMovedAwayIsToldAndTakesNothing(t *testing.T) {
 	r := start(t, "model: demo\n")
 	_, body := r.post("/sessions", `{}`)

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// openBus opens the engine that the configuration names.
+// openBus opens the bus engine that the configuration selects.
 func openBus(ctx context.Context, c *config.Config, database *db.DB, logger *slog.Logger) (bus.Bus, error) {
 	opt := delivery.Options{Logger: logger}
 	switching := delivery.Switching{

@@ -22,26 +22,25 @@ import (
 	"lilac/internal/store"
 )
 
-// Where a command in a sandbox finds the server and the command that calls it,
-// whose directory is in its PATH.
+// The paths of the tool server's socket and of the command tools in a sandbox. The directory
+// of the command is in the PATH.
 const (
 	toolSocket  = "/run/lilac/tools.sock"
 	toolProgram = "/run/lilac/bin/tools"
 )
 
-// entryCall is the kind of a journal entry that says what a command called.
+// entryCall is the kind of journal entry for a call by a command.
 const entryCall = "call"
 
-// toolService is the tool server with where it listens.
+// toolService is the tool server with its listeners.
 type toolService struct {
 	program  *program
 	server   *toolserver.Server
 	endpoint *toolserver.Endpoint
-	// confined says that commands see what is bound, and not the machine's own
-	// files.
+	// confined reports that commands see only bound paths, not the files of the machine.
 	confined bool
-	// executable is this program; programs is a directory where it is called
-	// tools, for commands that are not confined.
+	// executable is the path of this program. programs is a directory with a link "tools" to
+	// it, for unconfined commands.
 	executable, programs string
 }
 
@@ -82,8 +81,8 @@ func (p *program) openCallables(ctx context.Context, files *builtin.Attachments)
 	return c, nil
 }
 
-// copyProgram copies our program to where the agent cannot put a link in its
-// place: whatever that led to would be shown to commands.
+// copyProgram copies this program to a directory where the agent cannot replace it. If the
+// agent replaced the program by a link, commands would see the target of the link.
 func copyProgram(program, dir string) (copied string, err error) {
 	from, err := os.Open(program)
 	if err != nil {
@@ -102,7 +101,7 @@ func copyProgram(program, dir string) (copied string, err error) {
 	return copied, nil
 }
 
-// callableSurfaces returns the surfaces that callables reach, those with aliases first.
+// callableSurfaces returns the surfaces that callables can access, those with aliases first.
 func (p *program) callableSurfaces() (out callables.Surfaces) {
 	web := callables.Web{DB: p.db, Table: store.Conversations{}}
 	for _, s := range p.platforms {
@@ -112,13 +111,13 @@ func (p *program) callableSurfaces() (out callables.Surfaces) {
 	return append(out, web)
 }
 
-// families are the callables that there are.
+// families returns all callables.
 func (p *program) families(files *builtin.Attachments) []toolserver.Callable {
 	surfaces := p.callableSurfaces()
 	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{p}), callables.Workflow(surfaces, p.workflows, p.asker), callables.Background(backgroundTasks{p}), callables.Attachments(files))
 }
 
-// publisher publishes what commands say has happened.
+// publisher publishes the events that commands emit.
 type publisher struct{ p *program }
 
 func (e publisher) Publish(ctx context.Context, ev event.EnvEvent) (bool, error) {
@@ -139,7 +138,7 @@ func (c *toolService) run(ctx context.Context) error {
 	return err
 }
 
-// worksFor reports whether what a token was minted for goes on.
+// worksFor reports whether the request or task of a token is still running.
 func (p *program) worksFor(g toolserver.Grant) bool {
 	if g.TaskID != "" {
 		return p.tasks.IsRunning(g.TaskID)
@@ -147,13 +146,12 @@ func (p *program) worksFor(g toolserver.Grant) bool {
 	return p.runner.IsRunning(g.RequestID)
 }
 
-// grantOf is what a command of a call may do.
+// grantOf returns the permissions for the command of a tool call.
 func grantOf(call tool.Call) toolserver.Grant {
 	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}}
 }
 
-// Open gives a command a token that lives as long as the command, and the way
-// to the server.
+// Open returns a token that is valid while the command runs, and the address of the server.
 func (c *toolService) Open(call tool.Call) (builtin.Pass, error) { return c.open(grantOf(call)) }
 
 func (c *toolService) open(g toolserver.Grant) (builtin.Pass, error) {
@@ -168,24 +166,24 @@ func (c *toolService) open(g toolserver.Grant) (builtin.Pass, error) {
 	}
 	pass.Env = append(pass.Env, toolwire.EnvSocket+"="+toolSocket)
 	pass.Binds = []sandbox.Bind{{Source: c.endpoint.Socket, Target: toolSocket}}
-	// A program that was replaced or hidden is no reason to run no commands.
+	// Commands still run, without tools, if this program was replaced or is hidden.
 	if _, err := os.Stat(c.executable); err == nil && !within(c.executable, c.program.Config.DataDir) {
 		pass.Binds = append(pass.Binds, sandbox.Bind{Source: c.executable, Target: toolProgram})
 	}
 	return pass, nil
 }
 
-// callEntry is what the story of a request holds of a call.
+// callEntry is the journal entry of a call.
 type callEntry struct {
 	Callable string `json:"callable"`
-	// SessionID is the session that it was about; "" is the request's own.
+	// SessionID is the session that the call refers to; "" means the request's own.
 	SessionID string `json:"sessionId,omitempty"`
 	Outcome   string `json:"outcome"`
 	Detail    string `json:"detail,omitempty"`
 	TookMS    int64  `json:"tookMs"`
 }
 
-// record writes a call into the story of its request.
+// record writes a call to the journal of its request.
 func (c *toolService) record(ctx context.Context, r toolserver.Record) error {
 	return c.program.db.Update(ctx, func(tx *db.Tx) error {
 		return c.program.store.Journal.Record(tx, r.Caller.RequestID, session.Entry{

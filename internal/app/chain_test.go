@@ -17,8 +17,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// waits lets a request set up a workflow that its time ends at once, and
-// returns the request that the workflow makes.
+// waits makes a request create a workflow whose timer is due at once, and returns the request
+// that the workflow starts.
 func (r *running) waits(requestID, sessionID, name string) (next string, err error) {
 	r.t.Helper()
 	definition, err := json.Marshal(workflow.Definition{Summary: "go on", Tasks: []workflow.Spec{{
@@ -31,7 +31,7 @@ func (r *running) waits(requestID, sessionID, name string) (next string, err err
 	return workflow.RequestID(name, 1), r.p.workflows.Submit(r.t.Context(), from, nil, event.WorkflowCreate{WorkflowID: name, Definition: definition})
 }
 
-// chain lets each request set up the next one, until that is refused.
+// chain makes each request create the next one, until that is refused.
 func (s *surroundings) chain(requestID, name string) (made int, err error) {
 	s.t.Helper()
 	for made <= 2*event.MaxDepth {
@@ -44,8 +44,8 @@ func (s *surroundings) chain(requestID, name string) (made int, err error) {
 	return made, nil
 }
 
-// Time that passes sets off the next one as an event does: who goes on by
-// waiting again and again comes to an end, too.
+// The limit on chains of causes also applies to workflows that wait for a time: a request
+// that starts another one through a timer, again and again, is stopped.
 func TestAChainOfWorkflowsThatWaitForTimeEnds(t *testing.T) {
 	s := newSurroundings(t, "rules: {look: {when: {type: a.x}, do: {agent: {prompt: Look.}}}}\n", says("Well."))
 	code, body := s.post("/sessions/s1/prompt", `{"content":"hello"}`)
@@ -81,8 +81,8 @@ func TestAChainOfWorkflowsThatWaitForTimeEnds(t *testing.T) {
 	}
 }
 
-// What the runner says of sessions is a part of the chain of the request that
-// it is about.
+// Session events of the runner count as part of the chain of the request that caused them, so
+// a rule on them cannot start sub-agents forever.
 func TestARuleOnSessionsThatItsSubAgentsMakeEnds(t *testing.T) {
 	s := newSurroundings(t, "rules: {made: {when: {type: session.created}, session: s1, do: {agent: {prompt: Start one.}}, budget: {tokens: 100000000}}}\n", func(r llmtest.Request) llmtest.Script {
 		asked, started := 0, 0

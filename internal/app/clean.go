@@ -9,33 +9,32 @@ import (
 )
 
 const (
-	// cleanFirst is how long after the start what is over age is removed first: the
-	// start has enough to do, and who starts anew each hour cleans, too.
+	// cleanFirst is the delay of the first cleanup. The cleanup does not slow down the start,
+	// but still happens if the program restarts every hour.
 	cleanFirst = 2 * time.Minute
-	// cleanInterval is how often it is removed from then on.
+	// cleanInterval is the interval between later cleanups.
 	cleanInterval = time.Hour
-	// inboxAge is how long an external id is remembered: longer than the bus
-	// keeps events, so that one which is still there cannot be accepted twice.
+	// inboxAge is the retention of external event ids. It is longer than the retention of the
+	// bus, so that an event that is still on the bus cannot be accepted twice.
 	inboxAge = 30 * 24 * time.Hour
-	// workflowAge is how long a workflow that has ended is remembered: as long
-	// is a late reply to what it asked its own.
+	// workflowAge is the retention of workflows that have ended. During that time, a late
+	// reply is still matched to its workflow.
 	workflowAge = 30 * 24 * time.Hour
-	// outboxAge is how long it is remembered which row made a message of ours.
+	// outboxAge is the retention of the mapping from sent messages to outbox rows.
 	outboxAge = 30 * 24 * time.Hour
-	// relayAge is how long it is remembered how an answer was shown: longer than
-	// the bus keeps events, so that none is shown a second time.
+	// relayAge is the retention of the relay state of an answer. It is longer than the
+	// retention of the bus, so that no answer is posted twice.
 	relayAge = 30 * 24 * time.Hour
-	// forwardedAge is how long it is remembered that a session's history holds a
-	// message. A reply to an older one repeats it.
+	// forwardedAge is the retention of the record that a session's history contains a
+	// message. After that, a reply to the message adds it to the history again.
 	forwardedAge = 90 * 24 * time.Hour
-	// routerAge is how long it is kept what the router knows of a session in
-	// which nothing happens.
+	// routerAge is the retention of the router's state of an inactive session.
 	routerAge = 90 * 24 * time.Hour
-	// callsAge is how long it is kept what operators' tokens called.
+	// callsAge is the retention of the calls that were made with operators' tokens.
 	callsAge = 90 * 24 * time.Hour
 )
 
-// clean calls remove, which removes what is over age, until ctx ends.
+// clean calls remove, which deletes expired data, periodically until ctx ends.
 func clean(ctx context.Context, remove func(context.Context)) error {
 	next := time.NewTimer(cleanFirst)
 	defer next.Stop()
@@ -50,7 +49,7 @@ func clean(ctx context.Context, remove func(context.Context)) error {
 	}
 }
 
-// removeOld removes what is over age now.
+// removeOld deletes all expired data.
 func (p *program) removeOld(ctx context.Context) {
 	p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return p.store.RuleRuns.TrimRules(tx, tx.Now().Add(-inboxAge)) })
 	p.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return p.store.Workflows.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
@@ -67,7 +66,7 @@ func (p *program) removeOld(ctx context.Context) {
 			set := p.now.Load().config.Surface.Discord.Cache
 			return store.SurfaceCache{}.TrimMessages(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(set.Age)), set.Messages)
 		})
-		p.trim(ctx, "people", func(tx *db.Tx) (bool, error) { // there are not more than what they said
+		p.trim(ctx, "people", func(tx *db.Tx) (bool, error) { // bounded by the number of cached messages
 			set := p.now.Load().config.Surface.Discord.Cache
 			return store.SurfaceCache{}.TrimUsers(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(set.Age)), set.Messages)
 		})
@@ -83,7 +82,7 @@ func (p *program) removeOld(ctx context.Context) {
 	}
 }
 
-// trim removes what is over age, a piece at a time.
+// trim deletes expired rows in batches, so that no transaction blocks the writer for long.
 func (p *program) trim(ctx context.Context, what string, piece func(*db.Tx) (more bool, err error)) {
 	for more := true; more; {
 		err := p.db.Update(ctx, func(tx *db.Tx) (err error) {

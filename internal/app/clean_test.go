@@ -16,7 +16,7 @@ import (
 	"lilac/internal/surfaces/discord"
 )
 
-// A program that is started anew within each hour cleans, too, and not at its start.
+// A program that restarts within every hour still cleans up, but not during its start.
 func TestItIsCleanedSoonAfterTheStartAndThenEveryHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := time.Now()
@@ -32,9 +32,8 @@ func TestItIsCleanedSoonAfterTheStartAndThenEveryHour(t *testing.T) {
 	})
 }
 
-// What is remembered of a platform goes by the age and the number that the
-// configuration says; what it names stays, and so do private conversations
-// while there is room for them.
+// The cache of a platform keeps to the configured age and size. Channels that the
+// configuration names stay, and so do private conversations while there is space.
 func TestWhatIsRememberedOfAPlatformIsBoundedAsItIsConfigured(t *testing.T) {
 	const most = 1000
 	r := start(t, fmt.Sprintf(`

@@ -1,10 +1,9 @@
-// Package app is the composition root: it opens the store and the bus, builds
-// the model, the tools, the cores and the HTTP server from a configuration,
-// runs them in one process and stops them in order. It knows every part and
-// decides nothing.
+// Package app is the composition root. From a configuration, it opens the store and the bus,
+// builds the model, the tools, the cores and the HTTP server, runs them in one process, and
+// stops them in order. It connects the components and contains no logic of its own.
 //
-// Order of the start: the port is taken, then the database is opened (which
-// refuses a second process), the bus, the cores' groups, and only then is the
-// port served, so that nothing is accepted that could be missed. Order of the stop: the listener, the
-// running requests (which the next start takes up), the bus, the database.
+// The start listens on the port first, opens the database (which refuses a second process)
+// and the bus, and creates the consumer groups of the cores. Only then does it serve HTTP, so
+// that no accepted request can be missed. The stop ends the listener, the running requests
+// (which the next start resumes), the bus, and the database, in that order.
 package app

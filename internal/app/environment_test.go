@@ -19,7 +19,7 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// surroundings is the program with a model that a test holds, and two sessions.
+// surroundings is the program with two sessions and a model that the test can block.
 type surroundings struct {
 	*running
 	model *llmtest.Server
@@ -88,8 +88,8 @@ func roles(messages []chat.Message) (out []chat.Role) {
 	return out
 }
 
-// The integration of the environment with the runner, as the specification of
-// environment events has it.
+// TestServerEnvironment checks the integration of environment events with the runner, as their
+// specification defines it.
 func TestServerEnvironment(t *testing.T) {
 	s := newSurroundings(t, "", says("I see."))
 	t.Run("initEventRules_registers", func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestServerEnvironment(t *testing.T) {
 	})
 }
 
-// A busy session gets the event in what runs; another session does not wait.
+// An event for a busy session joins its running request, and does not delay other sessions.
 func TestAnEventMeetsABusySession(t *testing.T) {
 	begun, release := make(chan struct{}, 10), make(chan struct{})
 	s := newSurroundings(t, `
@@ -202,7 +202,7 @@ rules:
 	s.publish("e1", "a.x", "s1", `{}`)
 	s.publish("e2", "b.x", "s1", `{}`)
 	s.publish("e3", "a.x", "s2", `{}`)
-	s.ends("env:s2:e3") // while the model of the other session is silent
+	s.ends("env:s2:e3") // while the model of the other session is blocked
 	s.eventually("both wait in what runs", func() bool {
 		pending := 0
 		_ = s.p.db.Read(context.Background(), func(q db.Queryer) error {
@@ -231,8 +231,7 @@ rules:
 	}
 }
 
-// A rule on what the agent's own work causes comes to an end, and the record
-// says why.
+// A rule that matches events caused by its own requests is stopped, and the record says why.
 func TestARuleThatWakesItselfEnds(t *testing.T) {
 	s := newSurroundings(t, "rules: {again: {when: {type: stream.completed}, do: {agent: {prompt: And now?}}}}\n", says("Well."))
 	if code, body := s.post("/sessions/s1/prompt", `{"content":"hello"}`); code != http.StatusOK {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// settleTime is how long a file has to stay as it is before it is read: an
-	// editor may write it in pieces.
+	// settleTime is how long a file must stay unchanged before it is read, because an editor
+	// may write it in several steps.
 	settleTime = 150 * time.Millisecond
-	// fallbackTime is how often a file is looked at although nothing was told:
-	// network file systems tell nothing, and the system's watches can run out.
+	// fallbackTime is the polling interval. Network file systems send no notifications, and
+	// the system's inotify watches can be used up.
 	fallbackTime = time.Minute
-	// maxHops bounds how many links a path is followed through.
+	// maxHops is the maximum number of symbolic links that are followed.
 	maxHops = 40
 )
 
-// fileState tells one content of a file from another.
+// fileState identifies a version of a file.
 type fileState struct {
-	info fs.FileInfo // nil when there is no file
+	info fs.FileInfo // nil if the file does not exist
 }
 
 func stateOf(path string) fileState {
@@ -40,7 +40,7 @@ func stateOf(path string) fileState {
 
 func (s fileState) exists() bool { return s.info != nil }
 
-// isFile reports whether both are of one file, whatever it holds.
+// isFile reports whether both states are of the same file, whatever its content.
 func (s fileState) isFile(o fileState) bool {
 	return s.exists() && o.exists() && os.SameFile(s.info, o.info)
 }
@@ -52,24 +52,25 @@ func (s fileState) same(o fileState) bool {
 	return s.isFile(o) && s.info.ModTime().Equal(o.info.ModTime()) && s.info.Size() == o.info.Size()
 }
 
-// fileWatch follows one file: also one that an editor replaces, that is
-// reached through links which change, or that appears later.
+// fileWatch watches one file. It also notices that an editor replaces the file, that a link on
+// the way to it changes, or that the file is created later.
 type fileWatch struct {
 	path string
-	// busy is a directory that is written to all the time. It is watched only
-	// while the file, which was there, is missing in it.
+	// busy is a directory with constant writes. It is watched only while a file that existed
+	// before is missing.
 	busy string
-	// used is the content that was read last.
+	// used is the version that was read last.
 	used   fileState
 	logger *slog.Logger
 
-	// on are the paths that are watched, with what they were then.
+	// on holds the watched paths, with their states when the watches were added.
 	on     map[string]fileState
 	warned bool
 }
 
-// run calls reread when ask says so, and changed each time that the file has
-// another content than the one used, or is gone, and rests, until ctx ends.
+// run calls reread for every signal on ask. It calls changed when the file differs from the
+// version used, or no longer exists, and has been unchanged for settleTime. It returns when
+// ctx ends.
 func (w *fileWatch) run(ctx context.Context, ask <-chan os.Signal, reread, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -80,12 +81,12 @@ func (w *fileWatch) run(ctx context.Context, ask <-chan os.Signal, reread, chang
 	return w.follow(ctx, watcher.Events, watcher.Errors, func() { w.point(watcher) }, ask, reread, changed)
 }
 
-// follow is run with what the system tells as channels. renew makes it tell
-// what it has to from now on.
+// follow is the loop of run, with the notifications of the system as channels. renew updates
+// the set of watched paths.
 func (w *fileWatch) follow(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, renew func(), ask <-chan os.Signal, reread, changed func()) error {
 	fallback := time.NewTicker(fallbackTime)
 	defer fallback.Stop()
-	// The first look sees what happened before the watches were there.
+	// The first check finds changes from before the watches were added.
 	rest := time.NewTimer(0)
 	defer rest.Stop()
 	seen := w.used
@@ -102,7 +103,7 @@ func (w *fileWatch) follow(ctx context.Context, events <-chan fsnotify.Event, er
 			if !w.matters(e) {
 				continue
 			}
-		case <-errs: // events were lost
+		case <-errs: // notifications were lost, so check the file
 		case <-fallback.C:
 		case <-rest.C:
 			rested = true
@@ -122,15 +123,15 @@ func (w *fileWatch) follow(ctx context.Context, events <-chan fsnotify.Event, er
 	}
 }
 
-// matters reports whether an event can concern the file. What is written to its
-// neighbours cannot: a directory that is watched may be a person's home.
+// matters reports whether a notification can concern the file. Writes to other files in a
+// watched directory cannot; the directory may be a busy home directory.
 func (w *fileWatch) matters(e fsnotify.Event) bool {
 	_, watched := w.on[e.Name]
 	return watched || e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename)
 }
 
-// point makes the watcher watch what it has to, and nothing else. What appears
-// between the look and the watch is told by nobody, so it looks again.
+// point makes the watcher watch exactly the necessary paths. It checks the paths again after
+// adding the watches, because the system does not report changes from before.
 func (w *fileWatch) point(watcher *fsnotify.Watcher) {
 	for range maxHops {
 		want := w.targets()
@@ -141,12 +142,12 @@ func (w *fileWatch) point(watcher *fsnotify.Watcher) {
 	}
 }
 
-// watch makes the watcher watch these paths.
+// watch makes the watcher watch exactly these paths.
 func (w *fileWatch) watch(watcher *fsnotify.Watcher, want map[string]fileState) {
 	live := watcher.WatchList()
 	for _, path := range live {
 		if now, wanted := want[path]; !wanted || !now.isFile(w.on[path]) {
-			_ = watcher.Remove(path) // it may be gone by itself
+			_ = watcher.Remove(path) // the system may have removed it already
 		}
 	}
 	live = watcher.WatchList()
@@ -168,8 +169,8 @@ func (w *fileWatch) warn(err error) {
 	}
 }
 
-// targets are the paths whose changes can change the file: the file itself, and
-// the directories in which a link on the way to it, or it, may be replaced.
+// targets returns the paths to watch: the file, and the directories in which the file or a
+// link on the way to it can be replaced.
 func (w *fileWatch) targets() map[string]fileState {
 	out := map[string]fileState{}
 	add := func(path string) {
@@ -189,7 +190,7 @@ func (w *fileWatch) targets() map[string]fileState {
 		dir := filepath.Dir(at)
 		if link := err == nil; (link || missing) && (!w.isBusy(dir) || missing && w.used.exists()) {
 			for !stateOf(dir).exists() && dir != filepath.Dir(dir) {
-				dir = filepath.Dir(dir) // it appears below this one
+				dir = filepath.Dir(dir) // the missing directory will be created below this one
 			}
 			add(dir)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// place is a directory in which a test changes files.
+// place is a directory whose files a test changes.
 type place struct {
 	t   *testing.T
 	dir string
@@ -38,8 +38,8 @@ func (p place) must(err error) {
 	}
 }
 
-// The fallback comes after a minute, so within the patience of a test only the
-// watches can have seen it.
+// A change is noticed through watches. Polling happens only every minute, which is longer than
+// the test waits.
 func TestAChangeOfTheFileIsSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, change func(place)
@@ -102,7 +102,7 @@ func TestAChangeOfTheFileIsSeen(t *testing.T) {
 			again := watched(t, w)
 			c.change(p)
 			again("two")
-			p.write("c.yaml", "three, which is longer") // it is still followed
+			p.write("c.yaml", "three, which is longer") // the file is still watched
 			again("three, which is longer")
 		})
 	}
@@ -124,8 +124,8 @@ func TestAChangeOfTheFileIsSeen(t *testing.T) {
 	})
 }
 
-// watched follows a file, once the watches are there, and returns what waits
-// until it was read with a content.
+// watched watches a file and returns once the watches are in place. The returned function
+// waits until the file was read with the given content.
 func watched(t *testing.T, w *fileWatch) (until func(content string)) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -142,7 +142,7 @@ func watched(t *testing.T, w *fileWatch) (until func(content string)) {
 	}
 	go func() {
 		done <- w.follow(ctx, watcher.Events, watcher.Errors, renew, nil, nil, func() {
-			raw, _ := os.ReadFile(w.path) // a test that fails says what it read
+			raw, _ := os.ReadFile(w.path) // for the failure message
 			read <- string(raw)
 		})
 	}()
@@ -171,8 +171,7 @@ func watched(t *testing.T, w *fileWatch) (until func(content string)) {
 	}
 }
 
-// A file system that tells nothing is looked at every minute, and the file is
-// read when it rests.
+// Without notifications, the file is polled every minute, and read once it stays unchanged.
 func TestAFileIsLookedAtWithoutWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := place{t, t.TempDir()}
@@ -188,7 +187,7 @@ func TestAFileIsLookedAtWithoutWatches(t *testing.T) {
 		time.Sleep(fallbackTime - 2*time.Second)
 		synctest.Wait()
 		if read.Load() != 0 {
-			t.Error("it polls") // the control of what the other test shows
+			t.Error("it polls") // control: nothing happens before the polling interval
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -205,8 +204,8 @@ func TestAFileIsLookedAtWithoutWatches(t *testing.T) {
 	})
 }
 
-// Nothing is done about what is written to the neighbours of the file. That the
-// file appears, and that it is written to, is the control.
+// Writes to other files in the directory do not trigger a check. As a control, creating the
+// file and writing to it do.
 func TestWritesToNeighboursAreNoReasonToLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := place{t, t.TempDir()}

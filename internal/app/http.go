@@ -30,16 +30,16 @@ func (p *program) serveHTTP() {
 	p.server.ErrorLog = slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug)
 }
 
-// clientLimits are for how long a client, also one without a token, can hold a
-// connection: until its header, the whole of its request and its next one have come.
+// clientLimits limit how long a client, even without a token, can occupy a connection: until
+// the header, the whole request, and the next request arrive.
 type clientLimits struct{ header, body, idle time.Duration }
 
 func (l clientLimits) server(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: l.header, ReadTimeout: l.body, IdleTimeout: l.idle, MaxHeaderBytes: headerBytes}
 }
 
-// maxConnections leaves half of the files that this process may have open to
-// the rest of it: the database, commands, the platforms.
+// maxConnections returns the maximum number of connections. It leaves half of the process's
+// file descriptors to the database, commands and platforms.
 func maxConnections() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -48,7 +48,7 @@ func maxConnections() int {
 	return int(min(uint64(files.Cur)/2, mostConnections))
 }
 
-// settings are what the page shows of the configuration.
+// settings returns the settings that the web page shows.
 func (p *program) settings() []httpapi.Setting {
 	inForce := p.now.Load().config.InForce()
 	out := make([]httpapi.Setting, len(inForce))

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Who keeps us waiting is let go, with or without a token; who waits for us is not.
-// The control has no limits: there only the client ends a connection.
+// A client that sends too slowly is disconnected, with or without a token; a client that waits
+// for the server is not. The control has no limits, so only the client closes connections.
 func TestASlowClientHoldsNoConnection(t *testing.T) {
 	slow := map[string]string{
 		"header":       "GET / HTTP/1.1\r\nHost: x\r\n",
@@ -38,7 +38,7 @@ func TestASlowClientHoldsNoConnection(t *testing.T) {
 		return s.Listener.Addr().String(), func() { close(release) }
 	}
 	addr, end := serve(t, clientLimits{header: 20 * time.Millisecond, body: 30 * time.Millisecond, idle: 20 * time.Millisecond})
-	// On a busy machine this client may be too slow for these limits, too.
+	// On a busy machine, even this client may exceed the limits.
 	var stream *http.Response
 	for deadline := time.Now().Add(patience); stream == nil; {
 		response, err := http.Get("http://" + addr + "/stream")
@@ -51,7 +51,7 @@ func TestASlowClientHoldsNoConnection(t *testing.T) {
 	for name, text := range slow {
 		conn := say(t, addr, text)
 		_ = conn.SetReadDeadline(time.Now().Add(patience))
-		// Until the server closes it; what is written after that resets it.
+		// Read until the server closes the connection. Writes after that cause a reset.
 		if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -72,7 +72,7 @@ func TestASlowClientHoldsNoConnection(t *testing.T) {
 	}
 }
 
-// say opens a connection and begins to speak.
+// say opens a connection and sends the beginning of a request.
 func say(t *testing.T, addr, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -80,7 +80,7 @@ func say(t *testing.T, addr, text string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_, _ = io.WriteString(conn, text) // the server may have closed it
+	_, _ = io.WriteString(conn, text) // the server may have closed the connection
 	return conn
 }
 
@@ -108,7 +108,7 @@ func TestAPortThatIsLeftInAMomentIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Connections leave files for the rest of the program, however few there may be.
+// Connections leave half of the file descriptors free, even if the limit is low.
 func TestConnectionsLeaveHalfOfTheFiles(t *testing.T) {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

@@ -11,7 +11,8 @@ import (
 	"lilac/internal/testkit/logtest"
 )
 
-// A new database beside the stored files of another one is nothing usual.
+// The start logs a warning if it creates a database although stored files exist, because the
+// old database is then probably lost.
 func TestADatabaseThatIsLostIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(dir string) error

@@ -12,7 +12,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// Whose key is refused reads where the key of that provider is set.
+// The error for a rejected API key names the setting that holds the key of that provider.
 func TestARefusedKeyNamesItsSetting(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"error":{"message":"no"}}`, http.StatusUnauthorized)

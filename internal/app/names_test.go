@@ -13,14 +13,14 @@ import (
 	"lilac/internal/surfaces/discord"
 )
 
-// openServer is Discord with a configuration that opens the server g.
+// openServer is a Discord adapter whose configuration allows the server g.
 type openServer struct{ surface.Adapter }
 
 func (openServer) Platform() string             { return discord.Platform }
 func (openServer) Opens(s surface.Session) bool { return s.GuildID == "g" }
 
-// A rule, a text and a call name a channel by its title when there is one that
-// we see and that the configuration opens, and no other.
+// Rules, texts and calls can name a channel by its title if exactly one visible channel that
+// the configuration allows has that title.
 func TestATitleIsTheOneChannelThatIsOpenToUs(t *testing.T) {
 	r := start(t, "entity: {sessions: {discord: {front: \"70\"}}}\n")
 	r.p.platforms = append(r.p.platforms, &platform{adapter: openServer{}})
@@ -41,8 +41,8 @@ func TestATitleIsTheOneChannelThatIsOpenToUs(t *testing.T) {
 		for _, s := range []session.Session{
 			{ID: "5", Client: discord.Platform, Title: "ada", State: "idle"}, // a private conversation
 			{ID: "s1", Client: "web", Title: "#plans", State: "idle"},
-			{ID: "sub-1", Client: task.Client, Title: "#plans", State: "idle", UpdatedAt: 1}, // what the agent calls a sub-agent
-			{ID: "6", Client: discord.Platform, Title: "#twins", State: "idle"},              // one of the two has talked with the agent
+			{ID: "sub-1", Client: task.Client, Title: "#plans", State: "idle", UpdatedAt: 1}, // a sub-agent that the agent named like a channel
+			{ID: "6", Client: discord.Platform, Title: "#twins", State: "idle"},              // the agent has a session in one of the two
 		} {
 			if err := r.p.store.Sessions.CreateSession(tx, s); err != nil {
 				return err

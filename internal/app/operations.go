@@ -26,37 +26,37 @@ import (
 )
 
 const (
-	// idleWriter is how long the writer may have nothing to do before it is
-	// made to write for a look at its health.
+	// idleWriter is the idle time after which a health check makes the database writer commit,
+	// to prove that it works.
 	idleWriter = 30 * time.Second
-	// stuckAfter is how long one event may be the first that waits. Handlers
-	// are given a minute and are retried for longer than that only by a defect.
+	// stuckAfter is how long the same event may be first in a group's backlog. Handlers have a
+	// time limit of one minute, so a longer wait means a defect.
 	stuckAfter = 2 * time.Minute
-	// lostAfter is how long a request may run in the store and nowhere else:
-	// between the two there is one commit.
+	// lostAfter is how long the store may list a request as running while the runner does not
+	// run it. Normally, only one commit lies between the two.
 	lostAfter = time.Minute
 )
 
-// operations is what watches the program and can be changed while it runs.
+// operations holds the monitoring of the program and the state that a reload can change.
 type operations struct {
 	registry *metrics.Registry
 	observer *observe.Observer
 	monitor  *health.Monitor
 	hosts    *httpapi.Hosts
-	// fileAtStart is the state of the configuration file that was read.
+	// fileAtStart is the version of the configuration file that the start read.
 	fileAtStart fileState
 	now         atomic.Pointer[inForce]
-	learned     llm.Registry // of the endpoints of all models
-	// reloadTrouble says why the last reload was not taken over as a whole. It is set
-	// after the log says so: who sees the trouble in /readyz finds its reason there.
+	learned     llm.Registry // capabilities learned from the endpoints of all models
+	// reloadTrouble is the reason why the last reload was not fully applied. It is set after
+	// the log entry is written, so that the reason is in the log when /readyz reports it.
 	reloadTrouble atomic.Pointer[string]
-	// shown is what commands need to be there.
+	// shown checks the paths that commands must be able to see.
 	shown *health.Paths
-	// waiting says that events waited for a group at the last look at them.
+	// waiting reports that a group had a backlog at the last check.
 	waiting atomic.Bool
 }
 
-// inForce is what a reload replaces.
+// inForce holds the state that a reload replaces.
 type inForce struct {
 	config *config.Config
 	choice config.ModelChoice
@@ -75,7 +75,7 @@ func (p *program) buildOperations() {
 	p.shown = &health.Paths{Names: needed}
 }
 
-// choose makes a configuration the one in force, with the model it names.
+// choose puts a configuration into effect, with the model that it names.
 func (p *program) choose(cfg *config.Config) error {
 	choice, err := cfg.ResolveModel()
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *program) choose(cfg *config.Config) error {
 	return nil
 }
 
-// describe declares what is measured of the program as a whole.
+// describe declares the metrics of the program as a whole.
 func (p *program) describe() {
 	var unsent func() int64
 	if b, ok := p.bus.(interface{ Unsent() int64 }); ok {
@@ -104,7 +104,7 @@ func (p *program) describe() {
 	})
 }
 
-// startOperations runs what watches the program until ctx ends.
+// startOperations runs the monitoring until ctx ends.
 func (p *program) startOperations(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return p.monitor.Run(ctx) })
 	work.Go(func() error { return p.observer.Requests(ctx, p.bus, p.createdAt) })
@@ -121,8 +121,7 @@ func (p *program) createdAt(ctx context.Context, requestID string) (at int64, er
 	return at, err
 }
 
-// watchdog tells the service manager that the program is alive, as long as no
-// part of it hangs.
+// watchdog sends keep-alive messages to the service manager as long as no component hangs.
 func (p *program) watchdog(ctx context.Context) error {
 	every := p.Manager.Watchdog()
 	if every <= 0 {
@@ -136,7 +135,7 @@ func (p *program) watchdog(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		p.monitor.Ask() // what hangs while everything rests is seen, too
+		p.monitor.Ask() // also detects a component that hangs while the program is idle
 		if !p.monitor.Hangs() {
 			p.tell(notify.Alive)
 		}
@@ -149,7 +148,7 @@ func (p *program) tell(states ...string) {
 	}
 }
 
-// newMonitor has a probe for each part that the promise needs.
+// newMonitor returns a monitor with a probe for each component that readiness depends on.
 func (p *program) newMonitor() *health.Monitor {
 	progress := &health.Progress{Stuck: stuckAfter, Must: []string{environment.Group, session.Group}, Now: time.Now}
 	probes := []health.Probe{
@@ -179,17 +178,16 @@ func (p *program) newMonitor() *health.Monitor {
 	})
 }
 
-// published is told of what every transaction publishes.
+// published is called with the events that each transaction publishes.
 func (p *program) published(events []event.Event) {
 	p.observer.Published(events)
 	p.monitor.Work()
 }
 
-// rests reports whether there is nothing to judge: no request runs and no event
-// waits.
+// rests reports whether the program is idle: no request runs, and no group has a backlog.
 func (p *program) rests() bool { return p.runner.Active() == 0 && !p.waiting.Load() }
 
-// report is how the parts are, the configuration among them.
+// report returns the health of the components, including the configuration.
 func (p *program) report() health.Report {
 	out := p.monitor.Report()
 	part := health.Part{Name: "configuration", Status: health.OK}
@@ -200,8 +198,8 @@ func (p *program) report() health.Report {
 	return out
 }
 
-// sandboxPart says whether commands run: a look from outside the service, by
-// doctor as another user, does not see what surrounds it.
+// sandboxPart reports whether commands can run. The doctor command, which may run as another
+// user and outside the service, is not subject to the restrictions of the service.
 func (p *program) sandboxPart() health.Part {
 	part := health.Part{Name: "sandbox", Status: health.OK}
 	switch {
@@ -213,8 +211,8 @@ func (p *program) sandboxPart() health.Part {
 	return part
 }
 
-// describeTrouble keeps to ourselves what is not written for people: the report
-// is public.
+// describeTrouble returns a message for the public health report. It replaces errors that were
+// not written for people, because they may contain internal details.
 func (p *program) describeTrouble(err error) string {
 	if w := fault.ToWire(err); w.Kind != fault.Internal {
 		if url := p.Config.Bus.URL; url.Redis() {
@@ -226,7 +224,7 @@ func (p *program) describeTrouble(err error) string {
 	return "it failed; the log says why"
 }
 
-// checkGroups looks whether those who consume get on.
+// checkGroups checks that the consumer groups make progress.
 func (p *program) checkGroups(ctx context.Context, progress *health.Progress) error {
 	groups, err := p.bus.Groups(ctx)
 	if err != nil {
@@ -246,8 +244,8 @@ func (p *program) checkGroups(ctx context.Context, progress *health.Progress) er
 	return nil
 }
 
-// checkDisk returns a probe of the room for the data directory, which at tells.
-// It has words for everybody: a path is none of them.
+// checkDisk returns a probe of the free disk space of the data directory, which at measures.
+// Its messages are public, so they contain no path.
 func (p *program) checkDisk(at func(path string) (health.Disk, error)) func(context.Context) error {
 	return func(context.Context) error {
 		disk, err := at(p.Config.DataDir)
@@ -261,10 +259,11 @@ func (p *program) checkDisk(at func(path string) (health.Disk, error)) func(cont
 	}
 }
 
-// lostRequests returns a probe that finds requests which run in the store and
-// for longer than a while in no run. One that waits at a limit needs none.
+// lostRequests returns a probe that finds requests which the store lists as running, but which
+// the runner has not run for longer than after. Requests that are paused at a limit do not
+// count.
 func (p *program) lostRequests(after time.Duration) func(context.Context) error {
-	since := map[string]time.Time{} // the probe alone uses it
+	since := map[string]time.Time{} // only the probe uses it
 	return func(ctx context.Context) error {
 		var running []session.Request
 		err := p.db.Read(ctx, func(q db.Queryer) (err error) {

@@ -12,8 +12,7 @@ import (
 	"lilac/internal/telemetry/notify"
 )
 
-// followConfiguration reads the configuration again when it is asked to, and
-// when the file has changed.
+// followConfiguration reloads the configuration on a signal and when the file changes.
 func (p *program) followConfiguration(ctx context.Context) error {
 	if p.Load == nil {
 		return nil
@@ -22,8 +21,8 @@ func (p *program) followConfiguration(ctx context.Context) error {
 	return w.run(ctx, p.Reload, func() { p.reload("it was asked for") }, func() { p.reload("the file changed") })
 }
 
-// reload takes over what may change while the program runs. A configuration
-// with a mistake changes nothing.
+// reload applies the settings that may change at runtime. A configuration with a mistake
+// changes nothing.
 func (p *program) reload(why string) {
 	p.tell(notify.Reloading)
 	defer p.tell(notify.Ready)
@@ -47,14 +46,14 @@ func (p *program) reload(why string) {
 	}
 }
 
-// mistakes counts what is wrong with a configuration.
+// mistakes returns the number of mistakes in a configuration.
 func mistakes(err error) int {
 	found, more := config.Each(err)
 	return len(found) + more
 }
 
 func (p *program) takeOver(next *config.Config, why string) error {
-	// What was opened at the start is compared with the start.
+	// Settings that take effect only at the start are compared with the values at the start.
 	merged, change := p.now.Load().config.Adopt(next)
 	p.Secrets.Add(next.Secrets()...)
 	rules, err := p.rules(merged)

@@ -16,14 +16,13 @@ import (
 	"lilac/internal/surfaces/discord"
 )
 
-// sessions are what rules know of sessions.
+// sessions returns the access of rules to sessions.
 func (p *program) sessions() environment.Sessions {
 	return environment.Sessions{Client: p.clientOf, Titled: p.sessionTitled}
 }
 
-// clientOf is the surface of a session, and whether it exists: also a channel
-// of a platform in which nobody has spoken with the agent yet, so that a rule
-// can be the first.
+// clientOf returns the surface of a session, and whether the session exists. A platform channel
+// without a conversation also counts as known, so that a rule can start one there.
 func (p *program) clientOf(q db.Queryer, sessionID string) (client string, known bool, err error) {
 	client, known, err = p.store.Sessions.ClientOf(q, sessionID)
 	if known || err != nil || sessionID == "" {
@@ -52,14 +51,13 @@ func (p *program) configured(platform, channelID string) bool {
 	return slices.Contains(channelsOf(p.Config), channelID)
 }
 
-// channelsOf are the channels of Discord that a configuration names by their
-// ids.
+// channelsOf returns the ids of the Discord channels in a configuration.
 func channelsOf(c *config.Config) []string {
 	d := c.Surface.Discord
 	return slices.Concat(d.AllowedChannelIDs, slices.Collect(maps.Keys(d.Channels)), slices.Collect(maps.Values(c.Entity.Sessions.Discord)))
 }
 
-// namedSessions are those channels, and the sessions that its rules name.
+// namedSessions returns the ids of those channels and of the sessions that rules name.
 func namedSessions(c *config.Config) []string {
 	ids := channelsOf(c)
 	for _, r := range c.Rules {
@@ -68,10 +66,9 @@ func namedSessions(c *config.Config) []string {
 	return ids
 }
 
-// sessionTitled is the newest session with a title, else the channel of the
-// platforms that is called so, else "". A name that several channels have is a
-// fault.Conflict: it is never a guess, also when the agent has been in one of
-// them.
+// sessionTitled returns the newest session with a title, or else the platform channel with that
+// name, or "". If several channels have the name, it returns a fault.Conflict instead of
+// guessing, even if the agent has a session in one of them.
 func (p *program) sessionTitled(q db.Queryer, title string) (string, error) {
 	var platforms []string
 	for _, s := range p.platforms {
@@ -90,7 +87,7 @@ func (p *program) sessionTitled(q db.Queryer, title string) (string, error) {
 	return "", nil
 }
 
-// allow asks the rule that started a request whether that may go on.
+// allow asks the rule that started a request whether the request may continue.
 func (p *program) allow(ctx context.Context, requestID, sessionID string, more chat.Usage) (*session.Refusal, error) {
 	refusal, err := p.env.Allow(ctx, requestID, sessionID, more)
 	if err != nil || refusal == nil {
@@ -99,7 +96,7 @@ func (p *program) allow(ctx context.Context, requestID, sessionID string, more c
 	return &session.Refusal{Reason: refusal.Sentence, Quiet: refusal.Announced, Drop: refusal.Queued, DropReason: refusal.QueuedReason}, nil
 }
 
-// rules are those of a configuration, then those that come with the program.
+// rules returns the rules of a configuration, followed by the built-in rules.
 func (p *program) rules(c *config.Config) ([]environment.Rule, error) {
 	configured, err := c.EnvironmentRules()
 	if err != nil {
@@ -110,11 +107,11 @@ func (p *program) rules(c *config.Config) ([]environment.Rule, error) {
 	})), nil
 }
 
-// answers reports whether a message answers a request that waits at a limit.
+// answers reports whether a message answers a request that is paused at a limit.
 func (p *program) answers(q db.Queryer, sessionID string, m chat.Message) (bool, error) {
 	said := []chat.Message{m}
 	if session.AnswerOf(said) == session.NoAnswer {
-		return false, nil // nearly always
+		return false, nil // the usual case
 	}
 	state, err := p.store.States.State(q, sessionID)
 	return state.IsAnswer(said), err

@@ -16,10 +16,10 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
-// droppedFor is how long it is told that events of a source were dropped.
+// droppedFor is how long health reports that events of a source were dropped.
 const droppedFor = 15 * time.Minute
 
-// sources are what environment events come from.
+// sources holds the sources of environment events.
 type sources struct {
 	intake *environment.Intake
 	hooks  atomic.Pointer[map[string]webhook.Hook]
@@ -27,7 +27,7 @@ type sources struct {
 	files  *files.Service
 }
 
-// buildSources makes the sources, which observe nothing yet.
+// buildSources creates the sources without starting them.
 func (p *program) buildSources() error {
 	p.sources.intake = environment.NewIntake(p.db, p.Seams.Inbox.around(p.store.Inbox))
 	p.sources.clock = clock.New(clock.Options{DB: p.db, Timers: p.store.Timers, Intake: p.sources.intake, Logger: p.Logger})
@@ -41,7 +41,7 @@ func (p *program) buildSources() error {
 	return p.setSources(p.Config)
 }
 
-// setSources takes the sources of a configuration.
+// setSources applies the sources of a configuration.
 func (p *program) setSources(c *config.Config) error {
 	hooks, err := c.Hooks()
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *program) setSources(c *config.Config) error {
 	return nil
 }
 
-// httpSources are the sources for the routes.
+// httpSources returns the sources for the HTTP routes.
 func (p *program) httpSources() *httpapi.Sources {
 	return &httpapi.Sources{
 		Intake:  p.sources.intake,
@@ -72,8 +72,8 @@ func (p *program) httpSources() *httpapi.Sources {
 	}
 }
 
-// sourcesPart says how the sources are, in words for everybody: no name of one
-// is in it.
+// sourcesPart returns the health of the sources. The report is public, so it contains no names
+// of sources.
 func (p *program) sourcesPart(now time.Time) health.Part {
 	part := health.Part{Name: "sources", Status: health.OK}
 	var dropped, broken int

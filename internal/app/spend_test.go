@@ -31,8 +31,8 @@ rules:
 `
 )
 
-// spender is the program with one rule, a session, and a model that calls a
-// tool for ever, or answers at once.
+// spender is the program with one rule, one session, and a model that calls a tool forever or
+// answers at once.
 type spender struct {
 	*running
 	model   *llmtest.Server
@@ -49,7 +49,7 @@ func newSpender(t *testing.T, loops bool, budget string) *spender {
 	})
 }
 
-// spends is a spender with another model.
+// spends returns a spender with the given model.
 func spends(t *testing.T, budget string, model func(llmtest.Request) llmtest.Script) *spender {
 	t.Helper()
 	s := &spender{session: "s1", model: llmtest.New(t, func(r llmtest.Request) llmtest.Script {
@@ -91,7 +91,7 @@ func (s *spender) handled() (n int64) {
 	return n
 }
 
-// over waits until a workflow has ended.
+// over waits until a workflow ends.
 func (s *spender) over(id string) {
 	s.t.Helper()
 	s.eventually(id+" is over", func() bool {
@@ -100,9 +100,9 @@ func (s *spender) over(id string) {
 	})
 }
 
-// quiet waits until nothing runs or waits in any session. A request that ends
-// does so with an event, so nothing is left when none waits, then nothing runs,
-// and none came in between.
+// quiet waits until no request runs or is queued in any session. A request ends with an event.
+// So all work is done if no event is pending, then no request runs, and no event was published
+// in between.
 func (s *spender) quiet() {
 	s.t.Helper()
 	s.eventually("nothing runs any more", func() bool {
@@ -128,7 +128,7 @@ func (s *spender) quiet() {
 	})
 }
 
-// published counts the events that there are.
+// published returns the number of published events.
 func (s *spender) published() (n int) {
 	s.t.Helper()
 	err := s.p.db.Read(context.Background(), func(q db.Queryer) error {
@@ -140,8 +140,8 @@ func (s *spender) published() (n int) {
 	return n
 }
 
-// told counts how often the session was told that the rule stopped: as what a
-// request said, or as why one ended.
+// told returns how often the session was notified that the rule stopped, by the output of a
+// request or by the reason for its end.
 func (s *spender) told() (n int) {
 	s.t.Helper()
 	const sentence = "The rule ci has used up its budget for today in this conversation"
@@ -171,7 +171,7 @@ func (s *spender) told() (n int) {
 	return n
 }
 
-// S10: what rules may spend is bounded, whatever the model and the events do.
+// S10: the spending of rules is limited, whatever the model and the events do.
 func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 	for name, c := range map[string]struct {
 		loops  bool
@@ -191,7 +191,7 @@ func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 				s.storm(0, 1)
 				s.quiet()
 			} else {
-				for i := range c.want + 2 { // what a run has cost is known when it is over
+				for i := range c.want + 2 { // the cost of a run is known only after it ends
 					s.storm(i, 1)
 					s.quiet()
 				}
@@ -215,7 +215,7 @@ func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 		}
 	})
 	t.Run("what a sub-agent uses counts for the rule", func(t *testing.T) {
-		// The agent calls the model twice, its sub-agent for ever.
+		// The agent calls the model twice, its sub-agent forever.
 		s := spends(t, "tokens: 850", func(r llmtest.Request) llmtest.Script {
 			last := r.Messages[len(r.Messages)-1]
 			switch {
@@ -223,7 +223,7 @@ func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 				return llmtest.Script{Calls: []llmtest.Call{{ID: "start", Name: "task", Input: `{"action":"start","prompt":"Loop."}`}}}
 			case last.Results["start"] != "":
 				return llmtest.Say("It is looked at.")
-			case strings.Contains(last.Text, "background task expert"): // of another rule
+			case strings.Contains(last.Text, "background task expert"): // from another rule
 				return llmtest.Say("It has ended.")
 			}
 			return llmtest.Script{Calls: []llmtest.Call{{ID: "loop", Name: "glob", Input: `{"pattern":"*"}`}}}
@@ -231,8 +231,8 @@ func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 		s.storm(0, 1)
 		s.eventually("the rule stops", func() bool { return s.told() > 0 })
 		s.quiet()
-		// The two may work side by side, each within a step; the other rule tells
-		// how it ended.
+		// The two may run concurrently, each in the middle of a step. The other rule reports
+		// the end.
 		if n := s.model.Count(); n < 9 || n > 12 || s.told() != 1 {
 			t.Errorf("the model was called %d times, want 10, and people were told %d times, want once", n, s.told())
 		}
@@ -246,7 +246,7 @@ func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 		s := newSpender(t, false, "tokens: 450")
 		s.storm(0, 1)
 		s.quiet()
-		for i := range 9 { // each of them waits for what the first request set up
+		for i := range 9 { // the first request created a workflow for each
 			if _, err := s.waits("env:s1:e0", s.session, fmt.Sprint("w", i)); err != nil {
 				t.Fatal(err)
 			}

@@ -13,8 +13,8 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// Who is told to stop while it starts stops in good order, wherever it is; the control
-// has something to tell all the same.
+// A stop signal during the start ends the program without an error, at every point of the
+// start. In the control, the start fails for another reason, which must be reported.
 func TestAStopDuringTheStartIsNoFailure(t *testing.T) {
 	home := t.TempDir()
 	cfg, _, err := config.Load(config.Source{Getenv: func(name string) string {
@@ -47,7 +47,7 @@ func TestAStopDuringTheStartIsNoFailure(t *testing.T) {
 	}
 }
 
-// Event streams end at a stop; what is under way is answered as ever.
+// At a stop, event streams end, and open requests get their usual responses.
 func TestAStopEndsStreamsAndLetsWritesFinish(t *testing.T) {
 	s := newSurroundings(t, "", says("Well."))
 	s.p.stopping()
@@ -55,7 +55,7 @@ func TestAStopEndsStreamsAndLetsWritesFinish(t *testing.T) {
 		t.Errorf("a prompt is answered %d %s", code, body)
 	}
 	for _, path := range []string{"/events", "/bus/env/tail"} {
-		if code, _ := s.get(path, testToken); code != http.StatusOK { // it returns when the stream has ended
+		if code, _ := s.get(path, testToken); code != http.StatusOK { // returns when the stream has ended
 			t.Errorf("control: %s is answered %d", path, code)
 		}
 	}

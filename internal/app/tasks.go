@@ -17,14 +17,14 @@ import (
 	"lilac/internal/store"
 )
 
-// tasksDir is where outputs of background tasks are, in the data directory.
+// tasksDir is the subdirectory of the data directory with the outputs of background tasks.
 const tasksDir = "tasks"
 
-// taskInstructions are what the model is told that works as a sub-agent.
+// taskInstructions is the part of the system prompt for sub-agents.
 const taskInstructions = "# Whom you work for\n\nYou are a sub-agent: another agent has given you one task, and nobody reads along or answers questions. " +
 	"Work until it is done, with your tools. Your last message alone is the result: say what you did and found, and what you could not do."
 
-// openTasks builds what runs in the background, under the options of the tools.
+// openTasks creates the service for background tasks with the options of the tools.
 func (p *program) openTasks(opts builtin.Options) (*task.Service, error) {
 	opts.Access = taskAccess{p}
 	shell, err := builtin.NewShell(opts)
@@ -44,7 +44,7 @@ type taskRequests struct {
 	store.RuleRuns
 }
 
-// publish puts an environment event of ours on the bus.
+// publish publishes an environment event of Lilac itself.
 func (p *program) publish(tx *db.Tx, e event.EnvEvent) error {
 	_, err := environment.Publish(tx, p.store.Inbox, e)
 	return err
@@ -58,8 +58,8 @@ func (p *program) taskLimits() task.Limits {
 	}
 }
 
-// payer is the session that the work of a session counts for: that of a
-// sub-agent works for the one that started it.
+// payer returns the session whose budget pays for the work in a session. For a sub-agent's
+// session, that is the session that started it.
 func (p *program) payer(q db.Queryer, sessionID string) (string, error) {
 	if !task.IsChild(sessionID) {
 		return "", nil
@@ -67,12 +67,12 @@ func (p *program) payer(q db.Queryer, sessionID string) (string, error) {
 	return p.store.Tasks.PayerOf(q, sessionID)
 }
 
-// requestEnded tells of the end of a sub-agent's request.
+// requestEnded reports the end of a sub-agent's request to the task service.
 func (p *program) requestEnded(tx *db.Tx, r session.Request) error {
 	return p.tasks.RequestEnded(tx, r.ID, r.SessionID, r.State, r.Detail)
 }
 
-// taskCommands runs commands of tasks as the tool bash does.
+// taskCommands runs the commands of tasks in the same way as the bash tool.
 type taskCommands struct{ shell *builtin.Shell }
 
 func (c taskCommands) Check(command, dir string) error {
@@ -86,8 +86,8 @@ func (c taskCommands) Run(ctx context.Context, t task.Task, out io.Writer) (task
 	return task.Exit{Code: ended.ExitCode, Exceeded: builtin.ExceededText(ended.Exceeded)}, err
 }
 
-// taskAccess gives a task's command a token of its own: it lives as long as
-// the task, which outlives its request, and changes nothing.
+// taskAccess gives the command of a task its own read-only token, which is valid as long as the
+// task. A task outlives its request.
 type taskAccess struct{ program *program }
 
 var _ builtin.Access = taskAccess{}
@@ -98,8 +98,8 @@ func (a taskAccess) Open(call tool.Call) (builtin.Pass, error) {
 	return a.program.callables.open(g)
 }
 
-// backgroundTasks are the tasks for callables, which are there before the tasks
-// are: a task's command has a token of the tool server.
+// backgroundTasks gives callables access to the tasks. It looks them up at each call, because
+// the callables are created first: commands of tasks need tokens of the tool server.
 type backgroundTasks struct{ p *program }
 
 var _ callables.Tasks = backgroundTasks{}

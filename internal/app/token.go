@@ -17,15 +17,15 @@ const (
 	tokenBytes = 32
 )
 
-// operatorToken returns the token that opens the API: the operator's own, else
-// the one in the data directory, which is made at the first start.
+// operatorToken returns the token for the API: the configured one, or else the one in the data
+// directory, which the first start creates.
 func operatorToken(cfg *config.Config) (string, error) {
 	token, err := cfg.OperatorToken()
 	if err != nil || token != "" {
 		return token, err
 	}
 	raw := make([]byte, tokenBytes)
-	_, _ = rand.Read(raw) // never fails: the standard library ends the program instead
+	_, _ = rand.Read(raw) // never fails; crypto/rand aborts the program instead
 	token = hex.EncodeToString(raw)
 	if err := writeFile(filepath.Join(cfg.DataDir, config.TokenFile), []byte(token+"\n")); err != nil {
 		return "", fmt.Errorf("write the token: %w", err)
@@ -33,8 +33,8 @@ func operatorToken(cfg *config.Config) (string, error) {
 	return token, nil
 }
 
-// announce writes where the server and its tool server listen, for the commands
-// of the same data directory.
+// announce writes the addresses of the server and its tool server to the data directory, where
+// the command line finds them.
 func announce(cfg *config.Config, addr string, tools *toolserver.Endpoint) error {
 	data, err := json.Marshal(map[string]any{"addr": addr, "pid": os.Getpid(), "toolSocket": tools.Socket, "toolAddr": tools.Addr})
 	if err != nil {
@@ -46,7 +46,7 @@ func announce(cfg *config.Config, addr string, tools *toolserver.Endpoint) error
 	return nil
 }
 
-// writeFile replaces a file as a whole, readable by its owner alone.
+// writeFile replaces a file atomically. Only the owner can read it.
 func writeFile(path string, data []byte) error {
 	temp := path + ".new"
 	if err := os.WriteFile(temp, data, 0o600); err != nil {

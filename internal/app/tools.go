@@ -14,7 +14,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// toolOptions are what the tools are made of. Sockets of theirs are made in dir.
+// toolOptions returns the options of the tools. Their sockets are created in dir.
 func toolOptions(cfg *config.Config, box sandbox.Sandbox, dir string, files *builtin.Attachments, access builtin.Access, logger *slog.Logger) (builtin.Options, error) {
 	s := cfg.Sandbox
 	var proxy *egress.Proxy
@@ -50,9 +50,9 @@ func binds(s config.Sandbox) []sandbox.Bind {
 	return out
 }
 
-// masked are the paths that commands must not see beside the data directory:
-// what the operator hides, and the files that hold secrets of ours, unless
-// the operator put those into the workspace.
+// masked returns the paths that commands must not see, apart from the data directory: the paths
+// that the operator hides, and the files with Lilac's secrets, unless the operator put those
+// into the workspace.
 func masked(cfg *config.Config) []string {
 	out := append([]string{}, cfg.Sandbox.Hidden...)
 	for _, path := range []string{cfg.File, cfg.Bus.PasswordFile, cfg.Bus.SentinelPasswordFile} {
@@ -63,7 +63,7 @@ func masked(cfg *config.Config) []string {
 	return out
 }
 
-// written are the directories that commands may write, links followed.
+// written returns the directories that commands may write to, with links resolved.
 func written(cfg *config.Config) (dirs []string, err error) {
 	for _, dir := range append([]string{cfg.Workspace}, cfg.Sandbox.Writable...) {
 		way, err := realpath.Follow(dir)
@@ -75,8 +75,8 @@ func written(cfg *config.Config) (dirs []string, err error) {
 	return dirs, nil
 }
 
-// agentDecides reports whether commands may write where a path leads by: what
-// lies there cannot be shown to them, since they could put a link in its place.
+// agentDecides reports whether a path leads through a directory that commands may write to. Such
+// a path must not be visible to commands, because they could replace it by a link.
 func agentDecides(cfg *config.Config, path string) bool {
 	way, err := realpath.Follow(path)
 	dirs, errs := written(cfg)

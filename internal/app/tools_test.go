@@ -14,10 +14,10 @@ import (
 	"lilac/internal/serve/toolserver"
 )
 
-// What the sockets of commands cannot be made for is an error, with nothing left open.
+// If the sockets for commands cannot be created, the start fails and leaves nothing open.
 func TestSocketsThatCannotBeMadeAreAnError(t *testing.T) {
 	home := t.TempDir()
-	deep := filepath.Join(home, strings.Repeat("d", 100)) // longer than the address of a socket may be
+	deep := filepath.Join(home, strings.Repeat("d", 100)) // longer than a socket path may be
 	if err := os.Mkdir(deep, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,8 @@ func TestSocketsThatCannotBeMadeAreAnError(t *testing.T) {
 	}
 }
 
-// Sockets that the agent may replace by a link would show it what that points to.
+// The sockets must not be in a directory that the agent can write to: it could replace them by
+// links and see the targets.
 func TestTheSocketsOfCommandsAreNotTheirsToReplace(t *testing.T) {
 	for _, tt := range []struct{ writable, says string }{
 		{"run", "The agent may write in the directory that holds "},
@@ -63,7 +64,7 @@ func TestTheSocketsOfCommandsAreNotTheirsToReplace(t *testing.T) {
 	}
 }
 
-// The command tools is this program; where the agent may replace that, it is a copy.
+// The command tools is this program itself, or a copy if the agent could replace the program.
 func TestAProgramThatTheAgentMayReplaceIsShownAsACopy(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"lilac/internal/store"
 )
 
-// buildWorkflows makes what waits; platforms are connected to it later.
+// buildWorkflows creates the workflow service. Platforms are connected to it later.
 func (p *program) buildWorkflows() {
 	p.workflows = workflow.New(workflow.Options{
 		DB: p.db, Bus: p.bus, Table: p.Seams.Workflows.around(store.Workflows{}), Waits: store.WorkflowWaits{}, Replies: store.HeldReplies{}, Inbox: p.store.Inbox, Cache: store.SurfaceCache{}, Logger: p.Logger,
@@ -26,8 +26,9 @@ func (p *program) buildWorkflows() {
 	})
 }
 
-// queued reports whether a request of a workflow waits for its turn, or for a Redis
-// that is away: then the runner does not know it. One that cannot be read has none.
+// queued reports whether a request of a workflow is queued in the runner, or waits for an
+// unreachable Redis, in which case the runner does not know it yet. A request that cannot be
+// read is not queued.
 func (p *program) queued(q db.Queryer, requestID string) (bool, error) {
 	r, err := p.store.Requests.Request(q, requestID)
 	switch {
@@ -39,8 +40,9 @@ func (p *program) queued(q db.Queryer, requestID string) (bool, error) {
 	return r.State == event.StateQueued, err
 }
 
-// causes tell workflows what the environment knows of causes, and the
-// environment of what workflows set off. It is there after them.
+// causes connects workflows to the environment: workflows read the causes of requests, and the
+// environment counts what workflows start. It looks up the environment at each call, because
+// the environment is created after the workflows.
 type causes struct{ p *program }
 
 var _ workflow.Causes = causes{}
@@ -62,8 +64,7 @@ func (c causes) EndChain(tx *db.Tx, p workflow.Payer, depth int, workflowID stri
 	return c.p.env.EndChain(tx, environment.Run{Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: workflow.Group + ":" + workflowID, Type: event.CmdWorkflowCreate})
 }
 
-// asker is the person whose message a request answers, as far as the session
-// that works on it knows.
+// asker returns the person whose message a request answers, or "" if the session does not know.
 func (p *program) asker(ctx context.Context, requestID string) (userID string, err error) {
 	err = p.db.Read(ctx, func(q db.Queryer) error {
 		r, err := p.store.Requests.Request(q, requestID)
@@ -79,8 +80,8 @@ func (p *program) asker(ctx context.Context, requestID string) (userID string, e
 	return userID, err
 }
 
-// lookAt chooses events as the rules of the configuration do, but for what a
-// condition may do: the agent writes it.
+// lookAt returns a matcher that selects events like a rule of the configuration. Its conditions
+// are restricted, because the agent writes them.
 func lookAt(e event.EnvEvent) workflow.Matcher {
 	about := environment.NewSubject(e)
 	return func(ctx context.Context, types []string, condition string) (bool, error) {

@@ -15,8 +15,7 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// looping is the program with a request in s1 that waits at its limit of
-// one step.
+// looping returns the program with a request in s1 that is paused at its limit of one step.
 func looping(t *testing.T) *surroundings {
 	t.Helper()
 	s := newSurroundings(t, "limits: {request: {steps: 1}}\n", func(llmtest.Request) llmtest.Script {
@@ -44,7 +43,7 @@ func (s *surroundings) state() (state session.State) {
 	return state
 }
 
-// pauses waits until the request asks for the n-th time.
+// pauses waits until the request is paused for the n-th time.
 func (s *surroundings) pauses(n int) {
 	s.t.Helper()
 	s.eventually("the request waits at its limit", func() bool {
@@ -53,7 +52,7 @@ func (s *surroundings) pauses(n int) {
 	})
 }
 
-// awaits makes a workflow of the conversation s1.
+// awaits creates a workflow of the session s1.
 func (s *surroundings) awaits(id, kind string, in workflow.TaskInput) {
 	s.t.Helper()
 	raw, _ := json.Marshal(in)
@@ -73,8 +72,8 @@ func (s *surroundings) workflow(id string) workflow.Workflow {
 	return w
 }
 
-// A word that answers the question of a request at its limit is that request's,
-// whatever else waits for the next message.
+// An answer to the question of a paused request goes to that request, even if a workflow waits
+// for the next message.
 func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
 	s := looping(t)
 	s.awaits("w", "web.wait_for_reply", workflow.TaskInput{SessionID: "s1"})
@@ -83,7 +82,7 @@ func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
 	if got := s.workflow("w"); got.State != workflow.Waiting {
 		t.Errorf("after the answer the workflow is %s", got.State)
 	}
-	s.says("Tuesday") // control: what answers nothing is what the workflow waits for
+	s.says("Tuesday") // control: any other message goes to the workflow
 	s.eventually("the workflow has its reply", func() bool { return s.workflow("w").State == workflow.Resolved })
 	s.awaits("w2", "web.wait_for_reply", workflow.TaskInput{SessionID: "s1"})
 	s.says("stop")
@@ -99,7 +98,7 @@ func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
 	}
 }
 
-// comesDue lets the time of a schedule come, and waits until that is handled.
+// comesDue makes a schedule due, and waits until the run is handled.
 func (s *surroundings) comesDue(id string) {
 	s.t.Helper()
 	s.store(func(tx *db.Tx) error {
@@ -110,11 +109,11 @@ func (s *surroundings) comesDue(id string) {
 		w.Tasks[0].Due = tx.Now().UnixMilli()
 		return s.p.store.Workflows.SaveWorkflow(tx, w)
 	})
-	s.awaits(fmt.Sprint("look", time.Now().UnixNano()), workflow.KindDelay, workflow.TaskInput{DelayMS: time.Hour.Milliseconds()}) // has the timer look
+	s.awaits(fmt.Sprint("look", time.Now().UnixNano()), workflow.KindDelay, workflow.TaskInput{DelayMS: time.Hour.Milliseconds()}) // makes the timer check for due workflows
 	s.eventually("the run is handled", func() bool { return s.workflow(id).Due() > time.Now().Add(time.Minute).UnixMilli() })
 }
 
-// queued are the requests that wait in the conversation, when there are n.
+// queued waits until n requests are queued in the session, and returns their ids.
 func (s *surroundings) queued(n int) (ids []string) {
 	s.t.Helper()
 	s.eventually(fmt.Sprint(n, " requests wait"), func() bool { return len(s.state().Queue) == n })
@@ -124,8 +123,8 @@ func (s *surroundings) queued(n int) (ids []string) {
 	return ids
 }
 
-// A conversation that waits at a limit for days is not to find all the runs of
-// those days.
+// While a session is paused, a schedule queues only one run, so that the runs of days do not
+// pile up.
 func TestASchedulePutsOneRunBehindAPausedRequest(t *testing.T) {
 	s := looping(t)
 	s.awaits("w", workflow.KindSchedule, workflow.TaskInput{Cron: "@every 1h"})
@@ -146,8 +145,8 @@ func TestASchedulePutsOneRunBehindAPausedRequest(t *testing.T) {
 	}
 }
 
-// While Redis is away the runner hears of no run. One stands for those that come due
-// meanwhile, as in a conversation that is busy.
+// While Redis is unreachable, the runner receives no runs. As in a busy session, only one run
+// stays pending, however many become due.
 func TestRunsOfAScheduleDoNotPileUpWhileRedisIsAway(t *testing.T) {
 	redis := redistest.Start(t, redistest.Options{})
 	s := newSurroundings(t, "bus: {url: \""+redis.URL()+"\"}\n", func(llmtest.Request) llmtest.Script { return llmtest.Say("Noted.") })

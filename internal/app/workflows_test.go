@@ -7,8 +7,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// The agent writes what its workflows wait for, and nobody reads it before the
-// server evaluates it.
+// The conditions of workflows are restricted to reading the event, because the agent writes them
+// and the server evaluates them without review.
 func TestWhatAWorkflowWaitsForIsMatchedAndOnlyLooks(t *testing.T) {
 	for payload, want := range map[string]bool{`{"ok":true}`: true, `{"ok":1}`: false, `null`: false} {
 		match := lookAt(event.EnvEvent{ID: "1", Type: "custom.x", Payload: []byte(payload)})

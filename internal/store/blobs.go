@@ -16,32 +16,34 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// BlobPrefix begins every reference to a blob.
+// BlobPrefix is the prefix of every reference to a blob. The hexadecimal SHA-256 of the
+// content follows.
 const BlobPrefix = "blob:sha256:"
 
-// blobsDir is where the files are, in the data directory.
+// blobsDir is the name of the directory of blobs in the data directory.
 const blobsDir = "blobs"
 
-// putPrefix begins the names of files that are being written.
+// putPrefix is the prefix of the names of temporary files.
 const putPrefix = ".put-"
 
-// DefaultMaxBlob is the largest file that a blob store takes which names no size:
-// enough for what surfaces let people attach, small enough to be read into memory.
+// DefaultMaxBlob is the default maximum size of a blob, in bytes. It is enough for the
+// attachments that surfaces allow, and small enough to read a blob into memory.
 const DefaultMaxBlob = 32 << 20
 
-// Blobs keeps large bytes in files named by their content, so that they never
-// ride on the bus. Putting the same bytes again is the same blob.
+// Blobs stores large data in files that are named by the hash of their content, so that the
+// bus carries only references. Storing the same data again returns the same reference.
 type Blobs struct {
 	dir string
-	// max bounds what is put; what was put under another bound is still read.
+	// max is the maximum size for Put. Get also reads larger blobs, which were stored
+	// under a higher limit.
 	max int64
-	// mu keeps a Put that finds its bytes there and a sweep that removes them
-	// apart; the sweep locks it.
+	// mu prevents a sweep from removing a file that a concurrent Put has just found.
+	// Put holds the read lock; the sweep takes the write lock for each file.
 	mu sync.RWMutex
 }
 
-// OpenBlobs opens (and makes) the blob store in <data>/blobs. A maxSize of
-// zero means [DefaultMaxBlob].
+// OpenBlobs opens the blob store in <data>/blobs and creates the directory if necessary.
+// A maxSize of zero means [DefaultMaxBlob].
 func OpenBlobs(dataDir string, maxSize int64) (*Blobs, error) {
 	dir := filepath.Join(dataDir, blobsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -53,8 +55,8 @@ func OpenBlobs(dataDir string, maxSize int64) (*Blobs, error) {
 	return &Blobs{dir: dir, max: maxSize}, nil
 }
 
-// Put stores data and returns its reference. It returns when the bytes are on
-// disk: written beside, synced, renamed, and the directory synced.
+// Put stores data and returns its reference. When it returns, the data is on disk: Put
+// writes and syncs a temporary file, renames it, and syncs the directory.
 func (b *Blobs) Put(ctx context.Context, data []byte) (ref string, err error) {
 	if int64(len(data)) > b.max {
 		return "", fault.New(fault.TooLarge, "The file has %d bytes; at most %d are kept.", len(data), b.max)
@@ -68,7 +70,8 @@ func (b *Blobs) Put(ctx context.Context, data []byte) (ref string, err error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if _, err := b.read(name); err == nil {
-		// It is put now, whoever put it before.
+		// Restart the age of the blob, so that a sweep does not remove it before the
+		// caller has written its reference.
 		now := time.Now()
 		if err := os.Chtimes(filepath.Join(b.dir, name[:2], name), now, now); err != nil {
 			return "", fmt.Errorf("renew blob: %w", err)
@@ -88,8 +91,8 @@ func (b *Blobs) Put(ctx context.Context, data []byte) (ref string, err error) {
 	return ref, nil
 }
 
-// Get returns the bytes of a reference. Bytes that do not match it are never
-// returned.
+// Get returns the data of a reference. It verifies the hash and returns an error if the
+// file is damaged.
 func (b *Blobs) Get(ctx context.Context, ref string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -101,13 +104,13 @@ func (b *Blobs) Get(ctx context.Context, ref string) ([]byte, error) {
 	return b.read(name)
 }
 
-// blobName is the file's name in a reference.
+// blobName returns the file name in a reference, and false if ref is not a reference.
 func blobName(ref string) (string, bool) {
 	name, ok := strings.CutPrefix(ref, BlobPrefix)
 	return name, ok && len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// Size is how many bytes a reference stands for, 0 if it stands for none.
+// Size returns the size of a blob in bytes, or 0 if it does not exist.
 func (b *Blobs) Size(ref string) int64 {
 	name, ok := blobName(ref)
 	if !ok {
@@ -133,7 +136,7 @@ func (b *Blobs) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// writeSynced makes dir/name appear with its full content or not at all.
+// writeSynced creates dir/name atomically: after a crash, the file is complete or missing.
 func writeSynced(dir, name string, data []byte) (err error) {
 	f, err := os.CreateTemp(dir, putPrefix+"*")
 	if err != nil {

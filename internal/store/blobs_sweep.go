@@ -11,22 +11,24 @@ import (
 	"time"
 )
 
-// touchAfter is how often at most the time of a file is renewed that is
-// referred to.
+// touchInterval is the minimum time between two updates of the modification time of a
+// referenced file.
 const touchInterval = 24 * time.Hour
 
-// Swept says what a sweep did.
+// Swept is the result of a sweep, in numbers of files.
 type Swept struct {
 	Kept, Removed int
-	// Bytes is what the removed files had.
+	// Bytes is the total size of the removed files.
 	Bytes int64
 }
 
-// Sweep removes the files that nothing has referred to for at least age. The
-// time of a file is when it was last put, or a day or less before it was last
-// seen to be referred to; so what was put and is not referred to yet stays, and
-// a crash in between leaves only what goes later. referenced returns those of
-// the names that something refers to.
+// Sweep removes the files that have had no reference for at least age. referenced returns
+// the set of the given names that have references.
+//
+// The modification time of a file is the time of its last Put, or at most touchInterval
+// before a sweep last found a reference to it. Therefore, a new file without a reference is
+// kept, and a later sweep removes the file if the process crashed before it wrote the
+// reference.
 func (b *Blobs) Sweep(ctx context.Context, now time.Time, age time.Duration, referenced func(names []string) (map[string]bool, error)) (out Swept, err error) {
 	shards, err := os.ReadDir(b.dir)
 	if err != nil {
@@ -83,7 +85,7 @@ func (b *Blobs) sweepShard(dir string, now time.Time, age time.Duration, referen
 	return nil
 }
 
-// renew moves the time of a file forward, if it is older than that.
+// touch sets the modification time of a file to now if it is more than older in the past.
 func touch(path string, now time.Time, older time.Duration) error {
 	info, err := os.Stat(path)
 	if err == nil && info.ModTime().Before(now.Add(-older)) {
@@ -95,8 +97,8 @@ func touch(path string, now time.Time, older time.Duration) error {
 	return nil
 }
 
-// removeOld removes a file whose time is before a moment. No Put finds it
-// there meanwhile.
+// removeOld removes a file that was last modified before a time. It holds the lock from the
+// check to the removal, so that no concurrent Put relies on the file.
 func (b *Blobs) removeOld(path string, before time.Time) (size int64, removed bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 
 const keepFor = 7 * 24 * time.Hour
 
-// shelf is a blob store with the tables that refer to it.
+// shelf is a blob store, with the database that contains the references to its blobs.
 type shelf struct {
 	t     *testing.T
 	dir   string
@@ -57,7 +57,7 @@ func (f *shelf) path(ref string) string {
 	return filepath.Join(f.dir, "blobs", name[:2], name)
 }
 
-// sweep sweeps as if so much time had passed.
+// sweep runs a sweep with a clock that is later than now by the given duration.
 func (f *shelf) sweep(later time.Duration) store.Swept {
 	f.t.Helper()
 	out, err := f.Sweep(f.t.Context(), time.Now().Add(later), keepFor, f.referenced)
@@ -89,8 +89,8 @@ func withFile(ref string) chat.Message {
 	return chat.Message{Role: chat.User, Parts: []chat.Part{chat.TextPart("look"), filePart(ref, "a.txt")}}
 }
 
-// Everything that can refer to a file keeps it, however old it is; when the
-// last reference is gone it goes, not before its age is over.
+// Each kind of reference protects a file from the sweep, regardless of its age. When the
+// last reference is gone, the sweep removes the file after its retention, not earlier.
 func TestFilesGoWhenNothingHasReferredToThemForLong(t *testing.T) {
 	for name, c := range map[string]struct {
 		refer, forget func(f *shelf, tx *db.Tx, ref string) error
@@ -164,7 +164,7 @@ func TestFilesGoWhenNothingHasReferredToThemForLong(t *testing.T) {
 				}
 			}
 			update(t, f.db, func(tx *db.Tx) error { return c.forget(f, tx, ref) })
-			// Its age counts from when it was last seen to be referred to.
+			// The age of the file starts when a sweep last found a reference to it.
 			if f.sweep(101*keepFor - 2*time.Hour - 24*time.Hour); !f.has(ref) {
 				t.Error("it went at once")
 			}
@@ -175,8 +175,8 @@ func TestFilesGoWhenNothingHasReferredToThemForLong(t *testing.T) {
 	}
 }
 
-// A crash between the writing of a file and the reference to it leaves a file
-// that goes later; one that is put again meanwhile stays.
+// A crash after the write of a file and before the write of its reference leaves a file
+// that a later sweep removes, unless Put stores the same content again in the meantime.
 func TestWhatACrashLeavesGoesLaterAndWhatIsPutAgainStays(t *testing.T) {
 	f := newShelf(t)
 	ref := f.put("the crash came before the reference")
@@ -190,7 +190,7 @@ func TestWhatACrashLeavesGoesLaterAndWhatIsPutAgainStays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.put("the crash came before the reference") // and now it is referred to soon
+	f.put("the crash came before the reference") // the caller is about to add its reference
 	if f.sweep(0); !f.has(ref) {
 		t.Error("a file that was just put again went")
 	}
@@ -202,8 +202,8 @@ func TestWhatACrashLeavesGoesLaterAndWhatIsPutAgainStays(t *testing.T) {
 	}
 }
 
-// A sweep beside those that put the same old bytes removes nothing that was
-// put and is not referred to yet.
+// A sweep that runs concurrently with Put of the same old content does not remove files
+// that Put has just returned and that have no reference yet.
 func TestASweepBesideAPutLosesNothing(t *testing.T) {
 	f := newShelf(t)
 	old := time.Now().Add(-2 * keepFor)
@@ -287,7 +287,7 @@ func TestFilesOfRequestsAndWhoseTheyAre(t *testing.T) {
 	}
 }
 
-// A data directory of before this was kept track of: what is in it counts.
+// The migration that added references collects them from the rows of an older database.
 func TestReferencesOfAnOlderDataDirectoryAreTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	older := slices.DeleteFunc(slices.Clone(store.Migrations), func(m db.Migration) bool { return m.Name == "files.0001-files" })
@@ -338,7 +338,7 @@ func TestReferencesOfAnOlderDataDirectoryAreTakenOver(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		// What is deleted later lets go of what was taken over.
+		// Deleting a message also removes a reference that the migration collected.
 		update(t, d, func(tx *db.Tx) error {
 			return store.SurfaceCache{}.MarkDeleted(tx, "discord", "10", "5", 1)
 		})

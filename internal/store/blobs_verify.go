@@ -14,12 +14,11 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// refsPage bounds how many references are held at once.
+// refsPage is the number of references to read per query, which bounds the memory.
 const refsPage = 1000
 
-// VerifyFiles reads every stored file of a data directory and looks for each
-// that something refers to; it reports, by name, those that are damaged or
-// missing. Nothing is changed.
+// VerifyFiles reads every blob in a data directory and reports damaged blobs, and blobs
+// that are missing although a reference to them exists. It changes nothing.
 func (s *Store) VerifyFiles(ctx context.Context, dataDir string) (bad []string, err error) {
 	dir := filepath.Join(dataDir, blobsDir)
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -72,7 +71,7 @@ func (s *Store) VerifyFiles(ctx context.Context, dataDir string) (bad []string, 
 	return bad, nil
 }
 
-// sumOf is the name that a file has to have.
+// hashFile returns the hash of the content of a file, which is the name it must have.
 func hashFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

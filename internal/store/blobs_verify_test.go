@@ -9,8 +9,8 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// A deep look finds each stored file whose bytes are others than its name says,
-// and each that is gone while something refers to it.
+// VerifyFiles reports each file whose content does not match its name, and each missing
+// file that still has a reference.
 func TestADeepLookReadsEveryStoredFile(t *testing.T) {
 	f := newShelf(t)
 	whole, changed, gone, loose := f.put("whole"), f.put("changed"), f.put("gone"), f.put("loose")
@@ -36,7 +36,7 @@ func TestADeepLookReadsEveryStoredFile(t *testing.T) {
 	if err := os.WriteFile(f.path(changed), []byte("Changed"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, ref := range []string{gone, loose} { // nothing misses the loose one
+	for _, ref := range []string{gone, loose} { // the loose file has no reference, so it is not reported
 		if err := os.Remove(f.path(ref)); err != nil {
 			t.Fatal(err)
 		}

@@ -26,14 +26,14 @@ import (
 	"lilac/internal/testkit/damagetest"
 )
 
-// D3: a flipped byte in a row of the journal, the requests, the history or an
-// inbox is found by the deep check and never served.
+// D3: the deep check detects each changed byte in the rows of the tables with checksums,
+// such as journal, requests, history and inbox, and reads never return the damaged row.
 func TestFlippedBytesOfRowsAreFound(t *testing.T) {
 	flips := 60
 	switch {
 	case os.Getenv("LILAC_LONG") != "":
 		flips = 2000
-	case testing.Short(): // with the race detector, for which one is like the other
+	case testing.Short(): // runs with the race detector, where more flips would not find more races
 		flips = 15
 	}
 	dir := t.TempDir()
@@ -74,8 +74,8 @@ func reread(t *testing.T, dir string, fn func(d *db.DB)) {
 	}
 }
 
-// filled makes a database with rows in every sealed table, one of them longer
-// than a page.
+// filled creates a database with rows in the tables with checksums. One row is longer than
+// a page.
 func filled(t *testing.T, dir string) {
 	t.Helper()
 	reread(t, dir, func(d *db.DB) {
@@ -124,8 +124,8 @@ func told(i int) event.EnvEvent {
 	return event.EnvEvent{ID: "told", Type: "custom.x", Timestamp: 1, Payload: []byte(`"` + strings.Repeat("words ", 3+i*i*i*7) + `"`)}
 }
 
-// everything is what can be read of a filled database, a line each; what is
-// refused is left out.
+// everything returns all that can be read from a filled database, one line per value. It
+// omits rows whose read fails.
 func everything(ctx context.Context, d *db.DB) (out []string) {
 	s := store.New(d)
 	add := func(of string, v any, err error) {
@@ -165,7 +165,7 @@ func everything(ctx context.Context, d *db.DB) (out []string) {
 			}
 			return nil
 		})
-		// What was not seen is inserted; that is no answer that was stored.
+		// Seen inserts a pair that it does not find. That is not a stored value.
 		d.Update(ctx, func(tx *db.Tx) error {
 			if prior, seen, err := s.Inbox.Seen(tx, "http", id, nil); seen {
 				add("inbox "+id, string(prior), err)
@@ -176,7 +176,7 @@ func everything(ctx context.Context, d *db.DB) (out []string) {
 	return out
 }
 
-// What is damaged among what waits holds up nothing else.
+// A damaged row in rule_waits does not block the other waiting events.
 func TestADamagedWaitHoldsUpNoOther(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)
@@ -198,7 +198,7 @@ func TestADamagedWaitHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// Of each list of what has work left, the sound rows are served.
+// Each list of rows with pending work returns the undamaged rows and skips damaged ones.
 func TestADamagedRowWithWorkLeftHoldsUpNoOther(t *testing.T) {
 	reread(t, t.TempDir(), func(d *db.DB) {
 		s := store.New(d)
@@ -244,8 +244,8 @@ func TestADamagedRowWithWorkLeftHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A database that was written before rows were sealed keeps what it has, and
-// what was damaged in it is still found.
+// The migration that adds checksums keeps the rows of an older database, and rows that
+// were already damaged are still detected.
 func TestRowsOfBeforeAreSealed(t *testing.T) {
 	dir := t.TempDir()
 	var before []db.Migration
@@ -307,8 +307,8 @@ func TestRowsOfBeforeAreSealed(t *testing.T) {
 	})
 }
 
-// A table that has checksums and that nobody told the deep check of would be
-// called sound.
+// Each table with a checksum column must be in the list of the deep check. Otherwise, the
+// deep check would miss its damaged rows.
 func TestDeepCheckReadsEveryTableWithAChecksum(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)

@@ -18,8 +18,8 @@ import (
 	"lilac/internal/store"
 )
 
-// A damaged request is named in the list of all, which goes on behind it, and
-// keeps nobody from following the others.
+// A damaged request appears as damaged in the list of requests, paging continues after it,
+// and the list of running requests still returns the others.
 func TestADamagedRequestHidesNoOther(t *testing.T) {
 	reread(t, t.TempDir(), func(d *db.DB) {
 		s := store.New(d)
@@ -60,7 +60,7 @@ func TestADamagedRequestHidesNoOther(t *testing.T) {
 	})
 }
 
-// Nor does a damaged task or workflow.
+// A damaged task or workflow appears as damaged in its list and does not hide the others.
 func TestADamagedTaskOrWorkflowHidesNoOther(t *testing.T) {
 	reread(t, t.TempDir(), func(d *db.DB) {
 		s := store.New(d)
@@ -112,8 +112,8 @@ func TestADamagedTaskOrWorkflowHidesNoOther(t *testing.T) {
 	})
 }
 
-// Nor does a damaged message hide its conversation, or a damaged record the story
-// of its request, from people. Who goes on from them is given nothing.
+// In lists for people, placeholders replace a damaged message and a damaged journal entry,
+// and the rest stays readable. Reads that the runner continues from return an error.
 func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
 	reread(t, t.TempDir(), func(d *db.DB) {
 		s, request := store.New(d), "web:s:r"
@@ -178,7 +178,8 @@ func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
 	})
 }
 
-// Nor does a damaged request or task, or an absurd count, keep rules from acting.
+// A damaged request or task, or an absurd token count, does not make the usage sum of a
+// rule fail, which would stop the rule.
 func TestADamagedRequestStopsNoSumOfARule(t *testing.T) {
 	reread(t, t.TempDir(), func(d *db.DB) {
 		s := store.New(d)

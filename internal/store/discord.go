@@ -44,7 +44,7 @@ CREATE TABLE discord_orders (
 ) STRICT, WITHOUT ROWID;
 `}
 
-// Discord joins the tables of the Discord adapter.
+// Discord groups the tables of the Discord adapter.
 type Discord struct {
 	SurfaceCache
 	DiscordChannels
@@ -55,8 +55,8 @@ type Discord struct {
 	Inbox
 }
 
-// DiscordChannels answers what the adapter asks about cached channels beyond
-// [SurfaceSessions].
+// DiscordChannels implements the queries of the adapter on cached channels that
+// [SurfaceSessions] does not have.
 type DiscordChannels struct{}
 
 // Uncached implements [discord.ChannelTable].
@@ -93,7 +93,7 @@ func (DiscordGateway) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 	return wrap("save gateway state", gatewayRows.put(tx, "gateway", g, 1))
 }
 
-// DiscordGaps is the table of the parts of channel histories that were missed.
+// DiscordGaps is the table of gaps: the parts of channel histories that the bot missed.
 type DiscordGaps struct{}
 
 var gapRows = newDocuments[discord.Gap]("discord_gaps", "channel_id", "channel_id")

@@ -41,8 +41,8 @@ func TestGapsOfOneChannelBecomeOneThatHoldsBoth(t *testing.T) {
 	}
 }
 
-// What is read of a gap is closed part by part, and not when there was more to
-// read meanwhile.
+// CloseGap closes the parts of a gap one by one. It closes nothing if the gap has grown
+// since it was read.
 func TestAGapThatGrowsWhileItIsReadStays(t *testing.T) {
 	d, _ := open(t)
 	table := store.Discord{}
@@ -89,7 +89,7 @@ func TestAnAnswerIsKnownByItsNonceBeforeItIsConfirmed(t *testing.T) {
 	d, _ := open(t)
 	for key, want := range map[string]string{
 		relay.HookName + ":discord:7:1:0.0~0": "discord:7:1",
-		"callables:discord:7:1:x":             "", // what a tool sends is no part of the answer
+		"callables:discord:7:1:x":             "", // messages that tools send are not part of an answer
 	} {
 		row := outbox.Row{Key: key, Platform: "discord", State: outbox.Planned, RequestID: "discord:7:1", Send: surface.Send{ChannelID: "7", Nonce: key[:4]}}
 		update(t, d, func(tx *db.Tx) error {

@@ -1,11 +1,12 @@
-// Package store is the tables: sessions with their history, requests with
-// their journal, the mailbox and the runner's state, the inbox, and the blobs
-// beside them. One file per table, each satisfying a port of the core whose
-// types it keeps.
+// Package store implements the tables of the database, and the files (blobs) that are
+// stored next to it. Each group of tables has its own file and implements a port of the
+// package whose types it stores.
 //
-// What it promises: rows that hold what somebody said carry a checksum, and a
-// damaged row is a fault, never served and never removed. Reading takes a
-// [db.Queryer] and works inside and outside of transactions; writing takes a
-// transaction, so that whoever calls decides what is written together. An
-// unknown id is a fault.NotFound with a sentence for a person.
+// The rows of most tables carry a checksum; checksummedTables lists these tables. Reading a
+// damaged row returns an error or, in lists for people, a placeholder, never the damaged
+// content.
+//
+// Methods that read take a [db.Queryer] and work inside and outside transactions. Methods
+// that write take a [db.Tx], so that the caller decides which writes are atomic. For an
+// unknown id, methods return a fault.NotFound whose message can be shown to users.
 package store

@@ -12,8 +12,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// filesMigration says who refers to which blob, and which files requests have
-// given. What was stored before is looked through once.
+// filesMigration creates the tables of references to blobs and of files that requests sent.
+// It collects the references of existing rows.
 var filesMigration = db.Migration{Name: "files.0001-files", SQL: `
 CREATE TABLE blob_refs (
 	owner     TEXT NOT NULL,
@@ -39,7 +39,8 @@ CREATE TABLE session_files (
 	collectBlobRefs("'session/' || t.session_id", "session_inbox") +
 	collectBlobRefs("'message/' || t.platform || '/' || t.channel_id || '/' || t.id", "surface_messages")}
 
-// refersIn takes over the references in the JSON of a table.
+// collectBlobRefs returns a statement that inserts the references to blobs in the JSON of an
+// existing table. owner is an SQL expression.
 func collectBlobRefs(owner, table string) string {
 	return `
 INSERT OR IGNORE INTO blob_refs (owner, blob, filename, mime_type)
@@ -50,15 +51,16 @@ INSERT OR IGNORE INTO blob_refs (owner, blob, filename, mime_type)
 `
 }
 
-// A blob's owners: a session, whose history or mailbox has it, and a message of
-// a platform in the cache.
+// ownerSession returns the owner of the references in the history and mailbox of a session.
 func ownerSession(id string) string { return "session/" + id }
 
+// ownerMessage returns the owner of the references in a cached platform message.
 func ownerMessage(m surface.Message) string {
 	return "message/" + m.Platform + "/" + m.ChannelID + "/" + m.ID
 }
 
-// refer notes that an owner refers to a blob; what is no reference is left out.
+// addBlobRef records that an owner refers to a blob. It ignores a ref that is not a
+// reference to a blob, such as a URL.
 func addBlobRef(tx *db.Tx, owner, ref, filename, mimeType string) error {
 	name, ok := blobName(ref)
 	if !ok {
@@ -68,10 +70,10 @@ func addBlobRef(tx *db.Tx, owner, ref, filename, mimeType string) error {
 	return wrap("refer to a file", err)
 }
 
-// Files is the table of files that requests sent, and of references to blobs.
+// Files groups the tables of files that requests sent and of references to blobs.
 type Files struct{}
 
-// ReferFiles notes that a session has the files of these parts.
+// ReferFiles records that a session refers to the files and images in parts.
 func (Files) ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error {
 	for _, p := range parts {
 		var ref string
@@ -85,7 +87,8 @@ func (Files) ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error {
 	return nil
 }
 
-// referMessage notes what a cached message refers to, and nothing else.
+// replaceMessageRefs replaces the references of a cached message with those of its
+// attachments.
 func replaceMessageRefs(tx *db.Tx, m surface.Message) error {
 	if err := deleteBlobRefs(tx, ownerMessage(m)); err != nil {
 		return err
@@ -103,8 +106,9 @@ func deleteBlobRefs(tx *db.Tx, owner string) error {
 	return wrap("forget files", err)
 }
 
-// PutFile notes a file that a request has given, behind those that it gave
-// before; it is false for an id that was there.
+// PutFile inserts a file that a request sent. It raises the creation time if necessary, so
+// that the file sorts after the earlier files of the request. It returns false, and changes
+// nothing, if the id exists.
 func (Files) PutFile(tx *db.Tx, f session.File) (fresh bool, err error) {
 	res, err := tx.Exec(`INSERT INTO session_files (session_id, request_id, id, created_at, filename, mime_type, bytes, blob)
 		SELECT ?1, ?2, ?3, MAX(?4, COALESCE(MAX(created_at) + 1, 0)), ?5, ?6, ?7, ?8 FROM session_files WHERE session_id = ?1 AND request_id = ?2
@@ -119,7 +123,7 @@ func (Files) PutFile(tx *db.Tx, f session.File) (fresh bool, err error) {
 	return true, addBlobRef(tx, ownerSession(f.SessionID), f.Blob, f.Filename, f.MimeType)
 }
 
-// Files lists the files that requests of a session have given, in their order.
+// Files returns the files that the given requests of a session sent, oldest first.
 func (Files) Files(q db.Queryer, sessionID string, requestIDs []string) ([]session.File, error) {
 	if len(requestIDs) == 0 {
 		return nil, nil
@@ -135,8 +139,8 @@ func (Files) Files(q db.Queryer, sessionID string, requestIDs []string) ([]sessi
 	return out, wrap("list files", err)
 }
 
-// FileOf returns the name and the type under which a session refers to a blob;
-// a fault.NotFound if it does not.
+// FileOf returns the filename and the MIME type under which a session refers to a blob. It
+// returns a fault.NotFound if the session has no reference to the blob.
 func (Files) FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType string, err error) {
 	name, ok := blobName(ref)
 	if !ok {
@@ -146,7 +150,7 @@ func (Files) FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType str
 	return filename, mimeType, wrap("read file", notFound(err, "There is no such file in this session."))
 }
 
-// Referenced returns those of the blobs that anything refers to.
+// Referenced returns the set of the given blobs that have at least one reference.
 func (Files) Referenced(q db.Queryer, names []string) (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, name := range names {

@@ -12,11 +12,12 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// History is the table of the messages of each session, with the summaries that
+// History is the table of the messages of each session and of the summaries that
 // compaction wrote.
 type History struct{ HistoryIndex }
 
-// AppendHistory appends a message, once for its id.
+// AppendHistory appends a message and returns its sequence number. If the session already
+// has a message with this id, AppendHistory changes nothing.
 func (History) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) (seq int64, err error) {
 	var prior *int64
 	err = tx.QueryRow(`SELECT (SELECT seq FROM history WHERE session_id = ?1 AND id = ?2), coalesce(max(seq), 0) + 1
@@ -39,7 +40,7 @@ func (History) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessa
 	return seq, Files{}.ReferFiles(tx, sessionID, m.Message.Parts)
 }
 
-// HasHistory reports whether a session's history holds a message.
+// HasHistory reports whether the history of a session contains a message.
 func (History) HasHistory(q db.Queryer, sessionID, id string) (bool, error) {
 	return exists(q, `SELECT 1 FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
 }
@@ -56,8 +57,8 @@ func scanHistory(r scanner) (m session.HistoryMessage, err error) {
 
 const historyColumns = `session_id, seq, id, request_id, created_at, json, checksum`
 
-// Messages returns the newest limit messages older than the one named by
-// before, oldest first.
+// Messages returns the newest limit messages that are older than the message with the id
+// before, oldest first. If before is empty, it returns the newest messages of all.
 func (History) Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
 	return messagesOf(q, scanHistory, sessionID, limit, before)
 }
@@ -66,8 +67,8 @@ var scanHistoryOrDamaged = orDamaged(scanHistory, func(m session.HistoryMessage,
 	return session.HistoryMessage{ID: m.ID, RequestID: m.RequestID, Damaged: true, Message: chat.Text(chat.System, why)}
 })
 
-// ListMessages is [Store.Messages] for people: in the place of a damaged one
-// stands why it cannot be read.
+// ListMessages is like [History.Messages], but for lists that people read: it replaces a
+// damaged message with a placeholder that names the reason, and does not fail.
 func (History) ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
 	return messagesOf(q, scanHistoryOrDamaged, sessionID, limit, before)
 }
@@ -102,7 +103,7 @@ func (History) Message(q db.Queryer, sessionID, id string) (session.HistoryMessa
 	return out[0], nil
 }
 
-// Conversation returns the newest summary and the history behind it.
+// Conversation returns the newest summary and the messages that it does not cover.
 func (History) Conversation(q db.Queryer, sessionID string) (out session.Conversation, err error) {
 	var keptFrom, seq, createdAt, checksum int64
 	var requestID string
@@ -123,7 +124,8 @@ func (History) Conversation(q db.Queryer, sessionID string) (out session.Convers
 	return out, wrap("read history", err)
 }
 
-// AddCompaction puts a summary in the place of older history, which stays readable.
+// AddCompaction adds a summary that replaces older messages in [History.Conversation]. The
+// messages remain in the table.
 func (History) AddCompaction(tx *db.Tx, c session.Compaction) error {
 	data, err := json.Marshal(c.Summary)
 	if err != nil {

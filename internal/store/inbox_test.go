@@ -46,7 +46,7 @@ func TestInbox(t *testing.T) {
 		t.Error("the id of another source was seen")
 	}
 
-	// It belongs to the transaction: what is rolled back was not seen.
+	// Seen is part of the transaction: after a rollback, the pair is new again.
 	rolledBack := errors.New("no")
 	err := d.Update(ctx, func(tx *db.Tx) error {
 		if _, _, err := s.Inbox.Seen(tx, "env", "2", nil); err != nil {

@@ -10,8 +10,9 @@ import (
 	"lilac/internal/store"
 )
 
-// The session is there until the runner has the message, or nobody can hope for
-// that any more; what comes later still is told from what was never promised.
+// An accepted message protects its session from deletion until the runner claims it or
+// acceptedMaxAge has passed. Even then, ClaimAccepted still distinguishes it from a message
+// that was never accepted.
 func TestASessionIsHeldByAMessageUntilItIsTaken(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time { return now }})

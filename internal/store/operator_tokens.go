@@ -11,8 +11,8 @@ import (
 	"lilac/internal/serve/toolserver"
 )
 
-// operatorsMigration keeps the tokens that operators made, as hashes, and what
-// was called with them.
+// operatorsMigration creates the tables of operator tokens, which are stored as hashes, and
+// of the calls that used them.
 var operatorsMigration = db.Migration{Name: "toolserver.0001-operators", SQL: `
 CREATE TABLE tool_operators (
 	name       TEXT PRIMARY KEY,
@@ -33,17 +33,17 @@ CREATE TABLE tool_calls (
 ) STRICT;
 `}
 
-// operatorsExpireMigration says until when a token lives; those of before live
-// until they are revoked.
+// operatorsExpireMigration adds an expiry to tokens. Existing tokens are valid until they
+// are revoked.
 var operatorsExpireMigration = db.Migration{Name: "toolserver.0002-expiry", SQL: `
 ALTER TABLE tool_operators ADD COLUMN expires_at INTEGER NOT NULL DEFAULT 0;
 `}
 
-// operatorCallsTrimBatch bounds how long one cleanup holds the writer.
+// operatorCallsTrimBatch is the maximum number of calls that one TrimCalls deletes, so that
+// it holds the writer only briefly.
 const operatorCallsTrimBatch = 1000
 
-// OperatorTokens is the table of the tokens of operators, as hashes, and of the calls
-// that were made with them.
+// OperatorTokens groups the tables of operator tokens and of the calls that used them.
 type OperatorTokens struct{}
 
 // AddOperator implements [toolserver.OperatorTable].
@@ -120,8 +120,8 @@ func (OperatorTokens) OperatorCalls(q db.Queryer, limit int, before int64) ([]to
 	return out, wrap("list calls", err)
 }
 
-// TrimCalls forgets calls older than a time, a bounded number at once; call it
-// again while more is true.
+// TrimCalls deletes calls from before a time, at most operatorCallsTrimBatch. Call it again
+// while more is true.
 func (OperatorTokens) TrimCalls(tx *db.Tx, before time.Time) (more bool, err error) {
 	res, err := tx.Exec(`DELETE FROM tool_calls WHERE row IN (SELECT row FROM tool_calls WHERE at < ? ORDER BY row LIMIT ?)`, before.UnixMilli(), operatorCallsTrimBatch)
 	if err != nil {

@@ -25,7 +25,7 @@ func scanRequest(row scanner) (r session.Request, err error) {
 	return r, decodeRow(requestTable, checksum, usage, &r.Usage, requestValues(r, usage)...)
 }
 
-// requestValues are the columns of a request, in the order of requestColumns.
+// requestValues returns the columns of a request in the order of requestColumns.
 func requestValues(r session.Request, usage []byte) []any {
 	return []any{
 		r.ID, r.SessionID, r.Client, string(r.State), r.Detail, r.CreatedAt, r.StartedAt, r.EndedAt,
@@ -36,7 +36,7 @@ func requestValues(r session.Request, usage []byte) []any {
 // Requests is the table of requests.
 type Requests struct{}
 
-// CreateRequest inserts a request.
+// CreateRequest inserts a request. It fails if the id exists.
 func (Requests) CreateRequest(tx *db.Tx, r session.Request) error {
 	usage, err := json.Marshal(r.Usage)
 	if err != nil {
@@ -48,8 +48,8 @@ func (Requests) CreateRequest(tx *db.Tx, r session.Request) error {
 	return wrap("create request", err)
 }
 
-// SaveRequest writes what changes in the life of a request that exists. What
-// does not stays untouched, and with it two indexes.
+// SaveRequest updates the columns that can change after a request was created. It leaves
+// the other columns alone, so that SQLite does not have to update two indexes.
 func (Requests) SaveRequest(tx *db.Tx, r session.Request) error {
 	usage, err := json.Marshal(r.Usage)
 	if err != nil {
@@ -73,8 +73,9 @@ var scanRequestOrDamaged = orDamaged(scanRequest, func(r session.Request, why st
 	return session.Request{ID: r.ID, State: session.Damaged, Detail: why}
 })
 
-// Requests lists the newest first, older than the one named by before, or its
-// [session.PageToken]; an empty session means all. A damaged one is [session.Damaged].
+// Requests returns a page of requests of a session, or of all sessions if sessionID is
+// empty, the newest first. The page starts after before, which is a request id or a
+// [session.PageToken]. A damaged row appears as a request in the state [session.Damaged].
 func (Requests) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE 1`, []any{}
 	if sessionID != "" {
@@ -93,12 +94,13 @@ func (Requests) Requests(q db.Queryer, sessionID string, limit int, before strin
 	return out, wrap("list requests", err)
 }
 
-// askedMax bounds what is told of what was asked, in characters.
+// promptPreviewMax is the maximum length of the text that [Requests.Asked] returns, in
+// runes.
 const promptPreviewMax = 200
 
-// Asked is the beginning of the message whose id a request carries; "" for a
-// request that something else set off. A damaged message is named by the story
-// of the request, and hides no other request.
+// Asked returns the beginning of the message that started a request, or "" if no message
+// started it. It also returns "" if the message is damaged, so that a list of requests
+// does not fail; [Requests.Story] reports the damage.
 func (Requests) Asked(q db.Queryer, r session.Request) (string, error) {
 	id, err := event.ParseRequestID(r.ID)
 	if err != nil {
@@ -111,12 +113,12 @@ func (Requests) Asked(q db.Queryer, r session.Request) (string, error) {
 	if err != nil || len(m.Messages) == 0 {
 		return "", err
 	}
-	// What stands before the last one is what it replies to.
+	// The messages before the last one are context: the messages that it replies to.
 	return text.TruncateRunes(m.Messages[len(m.Messages)-1].Text(), promptPreviewMax), nil
 }
 
-// Running lists the requests that run now; an empty session means all. One
-// whose row is damaged keeps nobody from following the others.
+// Running returns the running requests of a session, or of all sessions if sessionID is
+// empty. It skips damaged rows, so that clients can still follow the other requests.
 func (Requests) Running(q db.Queryer, sessionID string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE state IN ('running', 'streaming')`, []any{}
 	if sessionID != "" {
@@ -127,8 +129,8 @@ func (Requests) Running(q db.Queryer, sessionID string) ([]session.Request, erro
 	return out, wrap("list running requests", err)
 }
 
-// Story returns a request with its journal. In the place of what is damaged of
-// them stands why it cannot be read.
+// Story returns a request with its messages and its journal. Placeholders that name the
+// reason replace damaged messages and journal entries.
 func (Requests) Story(q db.Queryer, requestID string) (session.Story, error) {
 	r, err := Requests{}.Request(q, requestID)
 	if err != nil {
@@ -144,7 +146,7 @@ func (Requests) Story(q db.Queryer, requestID string) (session.Story, error) {
 	return session.Story{Request: r, Messages: messages, Entries: entries}, err
 }
 
-// storyMessages returns what a request was given, in order.
+// storyMessages returns the messages that were applied to a request, oldest first.
 func storyMessages(q db.Queryer, r session.Request) ([]session.StoryMessage, error) {
 	out, err := collect(q, orDamaged(scanStoryMessage(r), func(m session.StoryMessage, why string) session.StoryMessage {
 		return session.StoryMessage{MessageID: m.MessageID, Text: why}
@@ -173,10 +175,10 @@ func scanStoryMessage(r session.Request) func(scanner) (session.StoryMessage, er
 	}
 }
 
-// Journal is the table of what each request did, in order.
+// Journal is the table of the journal entries of each request.
 type Journal struct{}
 
-// Record appends an entry to a request's journal.
+// Record appends an entry to the journal of a request.
 func (Journal) Record(tx *db.Tx, requestID string, e session.Entry) error {
 	data := []byte("{}")
 	if e.Data != nil {
@@ -194,7 +196,7 @@ func (Journal) Record(tx *db.Tx, requestID string, e session.Entry) error {
 	return wrap("append journal entry", err)
 }
 
-// Journal returns what was recorded of a request, in order.
+// Journal returns the journal of a request, oldest entry first.
 func (Journal) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
 	return journal(q, scanEntry(requestID), requestID)
 }

@@ -14,8 +14,9 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// rulesMigration keeps what rules did, what they wait for, and the events that
-// the agent was told about. A count is of one rule, session, outcome and day.
+// rulesMigration creates the tables of rule runs, of events that wait for a debounce, and
+// of events that were delivered to the agent. Each row of rule_counts counts one outcome
+// of one rule in one session on one day.
 var rulesMigration = db.Migration{Name: "rules.0001-runs", SQL: `
 CREATE TABLE rule_runs (
 	id         INTEGER PRIMARY KEY,
@@ -63,8 +64,8 @@ CREATE TABLE rule_waits (
 CREATE INDEX rule_waits_due ON rule_waits (due);
 `}
 
-// refusalsMigration keeps the newest events about which rules did nothing, apart
-// from what they did: of a storm there are many.
+// refusalsMigration creates the table of the newest events on which rules did not act. It
+// is separate from rule_runs, because a burst of events causes very many refusals.
 var refusalsMigration = db.Migration{Name: "rules.0002-refusals", SQL: `
 CREATE TABLE rule_refusals (
 	id         INTEGER PRIMARY KEY,
@@ -80,40 +81,41 @@ CREATE INDEX rule_refusals_rule ON rule_refusals (rule);
 `}
 
 const (
-	// keptRefusals is how many events are kept, of all rules together, about
-	// which they did nothing. Those beyond are removed some at a time.
+	// refusalsMax is the number of refusals to keep, of all rules together. Every
+	// refusalsTrimBatch inserts, AddRefusal deletes the older ones.
 	refusalsMax       = 10_000
 	refusalsTrimBatch = 100
 )
 
 const runColumns = `rule, event_id, type, session_id, message_id, request_id, outcome, depth, at`
 
-// dayMillis is a day of a count, which begins at midnight UTC.
+// dayMillis is the length of a day in milliseconds. The days of rule_counts start at
+// midnight UTC.
 const dayMillis = 24 * 60 * 60 * 1000
 
 func scanRun(rows scanner) (r environment.Run, err error) {
 	return r, rows.Scan(&r.Rule, &r.EventID, &r.Type, &r.SessionID, &r.MessageID, &r.RequestID, &r.Outcome, &r.Depth, &r.At)
 }
 
-// RuleRuns is the table of what rules did and refused to do.
+// RuleRuns groups the tables of runs, refusals and counts of rules.
 type RuleRuns struct{}
 
-// Handled reports whether a rule acted on the event.
+// Handled reports whether a rule has acted on an event.
 func (RuleRuns) Handled(q db.Queryer, eventID string) (bool, error) {
 	var n int
 	err := q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE event_id = ?`, eventID).Scan(&n)
 	return n > 0, wrap("look up rule run", err)
 }
 
-// AddRun keeps what a rule did.
+// AddRun inserts a run of a rule.
 func (RuleRuns) AddRun(tx *db.Tx, r environment.Run) error {
 	_, err := tx.Exec(`INSERT INTO rule_runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.Rule, r.EventID, string(r.Type), r.SessionID, r.MessageID, r.RequestID, r.Outcome, r.Depth, r.At)
 	return wrap("keep rule run", err)
 }
 
-// AddRefusal keeps an event about which a rule did nothing, and forgets the
-// oldest ones.
+// AddRefusal inserts an event on which a rule did not act. It also deletes the refusals
+// beyond refusalsMax from time to time.
 func (RuleRuns) AddRefusal(tx *db.Tx, r environment.Run) error {
 	var id int64
 	err := tx.QueryRow(`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
@@ -125,10 +127,11 @@ func (RuleRuns) AddRefusal(tx *db.Tx, r environment.Run) error {
 	return wrap("forget refusals of rules", err)
 }
 
-// RuleEvents is the table of events that the agent was told about.
+// RuleEvents is the table of events that were delivered to the agent.
 type RuleEvents struct{}
 
-// KeepEvent keeps an event that the agent was told about in a session.
+// KeepEvent stores an event that was delivered to the agent in a session, so that the
+// agent can read it again.
 func (RuleEvents) KeepEvent(tx *db.Tx, sessionID string, e event.EnvEvent) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
@@ -140,7 +143,7 @@ func (RuleEvents) KeepEvent(tx *db.Tx, sessionID string, e event.EnvEvent) error
 	return wrap("keep event", err)
 }
 
-// KeptEvent returns an event that the agent was told about in the session.
+// KeptEvent returns an event that was delivered to the agent in a session.
 func (RuleEvents) KeptEvent(q db.Queryer, sessionID, eventID string) (e event.EnvEvent, err error) {
 	var at, checksum int64
 	var raw []byte
@@ -151,8 +154,8 @@ func (RuleEvents) KeptEvent(q db.Queryer, sessionID, eventID string) (e event.En
 	return e, wrap("read event", decodeRow(ruleEventTable, checksum, raw, &e, sessionID, eventID, at, raw))
 }
 
-// StartedBy is the run that started a request, or led to the workflow that made
-// it, if one did.
+// StartedBy returns the run that started a request, directly or through a workflow. It
+// returns false if no rule did.
 func (RuleRuns) StartedBy(q db.Queryer, requestID string) (r environment.Run, any bool, err error) {
 	found, err := collect(q, scanRun, `SELECT `+runColumns+` FROM rule_runs WHERE request_id = ? LIMIT 1`, requestID)
 	if err != nil || len(found) == 0 {
@@ -161,7 +164,7 @@ func (RuleRuns) StartedBy(q db.Queryer, requestID string) (r environment.Run, an
 	return found[0], true, nil
 }
 
-// Queued are the requests of a rule in a session that have not begun.
+// Queued returns the ids of the queued requests of a rule in a session.
 func (RuleRuns) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
 	out, err := collect(q, scanID,
 		`SELECT q.id FROM rule_runs r JOIN requests q ON q.id = r.request_id
@@ -169,9 +172,9 @@ func (RuleRuns) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
 	return out, wrap("read requests of rule", err)
 }
 
-// DepthOf is the depth of the event that led to a request; 0 if none did. What a
-// sub-agent does is work of the request that made it; a workflow knows its own
-// depth.
+// DepthOf returns the depth of the event that led to a request, or 0 if no event did. A
+// request of a sub-agent has the depth of the request that started its task. A workflow
+// stores its own depth.
 func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 	err = q.QueryRow(`SELECT COALESCE(MAX(r.depth), 0) FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
@@ -181,7 +184,7 @@ func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 	}
 	id, err := event.ParseRequestID(requestID)
 	if err != nil {
-		return depth, nil // nobody but a rule made it
+		return depth, nil // no workflow or task started it
 	}
 	before := 0
 	switch id.Surface {
@@ -193,10 +196,10 @@ func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 	case task.Client:
 		var t task.Task
 		if t, err = (Tasks{}).Task(q, id.Specific); err == nil {
-			before = t.Depth - 1 // that of its end is one more than that of its request
+			before = t.Depth - 1 // Depth is that of the event at its end: one more than that of its request
 		}
 	}
-	if fault.KindOf(err) == fault.NotFound { // it was forgotten
+	if fault.KindOf(err) == fault.NotFound { // it was trimmed
 		err = nil
 	}
 	if err != nil {
@@ -205,10 +208,11 @@ func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 	return max(depth, before), nil
 }
 
-// spentByRuns sums what the requests of the runs of a day used, each request once, those of
-// workflows too, with what the sub-agents used that they started. A run whose
-// message joined the request of somebody else used nothing of its own. A row that
-// is damaged, which the deep check names, counts nothing: it stops no rule.
+// usageOfRuns sums the usage of the requests that runs of a rule (?1) started on the day
+// that begins at ?2, in one session or in all (?3). It counts each request once, and
+// includes requests of workflows and of the sub-agents that these requests started. It
+// omits runs whose message joined a request that the rule did not start. Damaged rows
+// count as zero, so that they do not block the rule; the deep check reports them.
 const usageOfRuns = `WITH mine AS (
 		SELECT COALESCE(m.request_id, r.request_id) AS id FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
@@ -223,8 +227,8 @@ const usageOfRuns = `WITH mine AS (
 		AND json_extract(CASE WHEN json_valid(CAST(t.json AS TEXT)) THEN CAST(t.json AS TEXT) END, '$.requestId') IN (SELECT id FROM mine)
 	))`
 
-// WorksFor is the request that a sub-agent's works for; that of anybody else
-// works for itself.
+// WorksFor returns the request that started the task of a sub-agent's request. For all
+// other requests, it returns requestID itself.
 func (RuleRuns) WorksFor(q db.Queryer, requestID string) (string, error) {
 	id, err := event.ParseRequestID(requestID)
 	if err != nil || id.Surface != task.Client {
@@ -237,21 +241,23 @@ func (RuleRuns) WorksFor(q db.Queryer, requestID string) (string, error) {
 	return t.RequestID, err
 }
 
-// RunsWithin counts what a rule did in a session after a moment and until another,
-// if wanted with the requests that workflows made for it.
+// RunsWithin counts the runs of a rule in a session after one time, up to and including
+// another. If workflows is true, it also counts the requests that workflows started for
+// the rule.
 func (RuleRuns) RunsWithin(q db.Queryer, rule, sessionID string, after, until time.Time, workflows bool) (n int64, err error) {
 	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND at <= ? AND (outcome IN ('agent', 'published') OR outcome = 'workflow' AND ?)`,
 		rule, sessionID, after.UnixMilli(), until.UnixMilli(), workflows).Scan(&n)
 	return n, wrap("count runs of rule", err)
 }
 
-// SpentBy is what the requests used that a rule set off in a session on a day.
+// SpentBy returns the usage of the requests that a rule started in a session on a day. day
+// is the start of that day.
 func (RuleRuns) SpentBy(q db.Queryer, rule, sessionID string, day time.Time) (b environment.Budget, err error) {
 	err = q.QueryRow(usageOfRuns, rule, day.UnixMilli(), sessionID).Scan(&b.Tokens, &b.CostMicros)
 	return b, wrap("sum what runs used", err)
 }
 
-// CountOutcome counts an outcome of a day.
+// CountOutcome adds one to the count of an outcome on the day of at.
 func (RuleRuns) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) error {
 	_, err := tx.Exec(`INSERT INTO rule_counts (rule, session_id, outcome, day, n) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT DO UPDATE SET n = n + 1`, rule, sessionID, outcome, at.UnixMilli()/dayMillis)
@@ -269,10 +275,10 @@ func scanWait(rows scanner) (w environment.Hold, err error) {
 	return w, decodeRow(ruleWaitTable, checksum, raw, &w.Event, w.Rule, w.SessionID, w.First, w.Due, raw)
 }
 
-// RuleWaits is the table of events that wait for a rule's debounce to end.
+// RuleWaits is the table of events that wait for the debounce of a rule to end.
 type RuleWaits struct{}
 
-// Waiting returns what waits for a rule and session, if anything does.
+// Waiting returns the event that waits for a rule in a session, if there is one.
 func (RuleWaits) Waiting(q db.Queryer, rule, sessionID string) (w environment.Hold, any bool, err error) {
 	found, err := collect(q, scanWait, `SELECT `+ruleWaitColumns+`, checksum FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID)
 	if err != nil || len(found) == 0 {
@@ -281,18 +287,19 @@ func (RuleWaits) Waiting(q db.Queryer, rule, sessionID string) (w environment.Ho
 	return found[0], true, nil
 }
 
-// NextWait returns what is due first, if anything waits.
+// NextWait returns the waiting event that is due first, if there is one.
 func (RuleWaits) NextWait(q db.Queryer) (w environment.Hold, any bool, err error) {
 	return firstWait(q, `SELECT `+ruleWaitColumns+`, checksum FROM rule_waits ORDER BY due`)
 }
 
-// WaitAhead returns one that began after now, if there is one.
+// WaitAhead returns a waiting event whose wait started after now, if there is one. Such an
+// event shows that the wall clock moved backwards.
 func (RuleWaits) WaitAhead(q db.Queryer, now time.Time) (w environment.Hold, any bool, err error) {
 	return firstWait(q, `SELECT `+ruleWaitColumns+`, checksum FROM rule_waits WHERE first > ?`, now.UnixMilli())
 }
 
-// firstWait is the first that can be read: a damaged row, which the deep check
-// names, holds up no other one.
+// firstWait returns the first row that is not damaged. Damaged rows must not block the
+// other rows; the deep check reports them.
 func firstWait(q db.Queryer, query string, args ...any) (w environment.Hold, any bool, err error) {
 	rows, err := q.Query(query, args...)
 	if err != nil {
@@ -307,7 +314,8 @@ func firstWait(q db.Queryer, query string, args ...any) (w environment.Hold, any
 	return environment.Hold{}, false, wrap("read what waits", rows.Err())
 }
 
-// PutWait lets an event wait, in place of the one before.
+// PutWait inserts a waiting event. It replaces the event that waits for the same rule and
+// session.
 func (RuleWaits) PutWait(tx *db.Tx, w environment.Hold) error {
 	raw, err := json.Marshal(w.Event)
 	if err != nil {
@@ -319,16 +327,16 @@ func (RuleWaits) PutWait(tx *db.Tx, w environment.Hold) error {
 	return wrap("keep what waits", err)
 }
 
-// DropWait forgets what waits for a rule and session.
+// DropWait deletes the event that waits for a rule in a session.
 func (RuleWaits) DropWait(tx *db.Tx, rule, sessionID string) error {
 	_, err := tx.Exec(`DELETE FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID)
 	return wrap("forget what waits", err)
 }
 
-// LastRuns are the newest runs of a rule, and as many of the newest events about
-// which it did nothing: a storm of those does not hide what was done.
+// LastRuns returns the newest limit runs of a rule and its newest limit refusals, newest
+// first. Each has its own limit, so that a burst of refusals does not hide the runs.
 func (RuleRuns) LastRuns(q db.Queryer, rule string, limit int) ([]environment.Run, error) {
-	// The request is the one that the message went into.
+	// The message of a run may have joined another request: prefer that request.
 	out, err := collect(q, scanRun, `SELECT `+runColumns+` FROM (SELECT * FROM (
 			SELECT r.rule, r.event_id, r.type, r.session_id, r.message_id, COALESCE(m.request_id, r.request_id) AS request_id, r.outcome, r.depth, r.at, r.id
 			FROM rule_runs r LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
@@ -340,8 +348,8 @@ func (RuleRuns) LastRuns(q db.Queryer, rule string, limit int) ([]environment.Ru
 	return out, wrap("read rule runs", err)
 }
 
-// CountsOf are the outcomes of a rule since the day of a moment, and what its
-// runs have used.
+// CountsOf returns the number of each outcome of a rule since the day of since, and the
+// usage of its runs in the 24 hours after since.
 func (RuleRuns) CountsOf(q db.Queryer, rule string, since time.Time) (map[string]int64, environment.Budget, error) {
 	type count struct {
 		outcome string
@@ -364,8 +372,8 @@ func (RuleRuns) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 	return out, b, nil
 }
 
-// TrimRules forgets what rules did before a time, a bounded number at once; call it
-// again while more is true.
+// TrimRules deletes runs, refusals, events and counts from before a time, at most trimBatch
+// of each. Call it again while more is true.
 func (RuleRuns) TrimRules(tx *db.Tx, before time.Time) (more bool, err error) {
 	return trimAll(tx, before, map[string]string{
 		"runs of rules":     `DELETE FROM rule_runs WHERE id IN (SELECT id FROM rule_runs WHERE at < ? ORDER BY at LIMIT ?)`,
@@ -377,7 +385,7 @@ func (RuleRuns) TrimRules(tx *db.Tx, before time.Time) (more bool, err error) {
 	})
 }
 
-// ClientOf returns the surface of a session, and whether it exists.
+// ClientOf returns the client of a session and whether the session exists.
 func (Sessions) ClientOf(q db.Queryer, sessionID string) (client string, known bool, err error) {
 	err = q.QueryRow(`SELECT client FROM sessions WHERE id = ?`, sessionID).Scan(&client)
 	if errors.Is(err, db.ErrNoRows) {
@@ -386,10 +394,10 @@ func (Sessions) ClientOf(q db.Queryer, sessionID string) (client string, known b
 	return client, err == nil, wrap("look up session", err)
 }
 
-// SessionTitled returns the newest session with a title, or "". A session of one
-// of the platforms is not found by a title that begins with #: that is the name
-// of a channel, which several can have. One of a sub-agent is not found at all:
-// the agent gives it its title, and nobody looks at it.
+// SessionTitled returns the id of the most recently updated session with a title, or "". It
+// skips sessions of the given platforms whose title begins with #, because that is a
+// channel name, which is not unique. It also skips sessions of sub-agents, because the
+// agent chooses their titles and users do not see them.
 func (Sessions) SessionTitled(q db.Queryer, title string, platforms []string) (id string, err error) {
 	clients, err := json.Marshal(append([]string{}, platforms...))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"lilac/internal/store"
 )
 
-// What a rule has used on a day is that of the day alone: not of the days before, and
-// not of those that a clock which was ahead has seen.
+// SpentBy counts only the runs of the given day: no earlier runs, and no runs with later
+// times, which exist if the wall clock was ahead for a while.
 func TestWhatARuleHasUsedIsThatOfTheDay(t *testing.T) {
 	reread(t, t.TempDir(), func(d *db.DB) {
 		s, day := store.New(d), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)

@@ -11,12 +11,11 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// searchMigration keeps an index of the words that people and models said. Its
-// triggers follow the history, so that nothing that writes there can forget
-// it; history has no rowid, which an index needs, so history_rows gives it one.
-// The index keeps words and not texts: what is shown is read from the history,
-// with its checksum. Rows hold JSON as bytes, which SQLite would take for its
-// own binary form, hence the casts.
+// searchMigration creates the full-text index of the messages of users and models. Triggers
+// on the table history maintain the index, so that no writer can forget it. An FTS5 index
+// needs rowids; history has none, so history_rows assigns them. The index stores words and
+// no texts: results are read from history, where a checksum protects them. The casts to
+// TEXT are needed because the rows store JSON as BLOB, which SQLite would read as JSONB.
 var searchMigration = db.Migration{Name: "store.0003-search", SQL: `
 CREATE TABLE history_rows (
 	row        INTEGER PRIMARY KEY,
@@ -49,10 +48,9 @@ CREATE TRIGGER history_said_delete AFTER DELETE ON history BEGIN
 END;
 `}
 
-// searchLaterMigration takes the words out of the way of a conversation: a
-// message is noted when it is written, and the words of many are indexed at
-// once, with every 32nd message or before a search. A row that is damaged has
-// no words, or nothing could be written behind it.
+// searchLaterMigration indexes messages in batches, so that indexing does not slow down
+// every write: with every 32nd message and before a search. Messages with invalid JSON
+// are indexed without words, because an error in the trigger would block later writes.
 var searchLaterMigration = db.Migration{Name: "store.0007-search-later", SQL: `
 DROP TRIGGER history_said_insert;
 DROP VIEW history_said;
@@ -78,24 +76,25 @@ END;
 // HistoryIndex is the full-text index of [History].
 type HistoryIndex struct{}
 
-// IndexHistory brings what [Store.Search] looks in up to date: fewer than 32
-// messages, the newest.
+// IndexHistory adds the messages to the index that are not in it yet: fewer than 32, see
+// searchLaterMigration. Call it before [HistoryIndex.Search].
 func (HistoryIndex) IndexHistory(tx *db.Tx) error {
 	_, err := tx.Exec(`INSERT INTO history_words (rowid, said) SELECT row, said FROM history_unindexed ORDER BY row`)
 	return wrap("index history", err)
 }
 
-// maxTerms bounds a query: each word more is another walk through the index.
+// maxTerms is the maximum number of words in a query. Each word costs another index scan.
 const maxTerms = 16
 
-// Terms are the words of a query as a person types it.
+// Terms splits a query that a user typed into words. It drops the words after maxTerms.
 func Terms(query string) []string {
 	words := strings.FieldsFunc(query, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	return words[:min(len(words), maxTerms)]
 }
 
-// matchExpression asks for rows with all the words, of which the last may have
-// been typed only in part. A quoted word is never syntax.
+// matchExpression returns the FTS5 expression for rows that contain all words. The last
+// word matches as a prefix, because the user may still be typing it. Each word is quoted,
+// so that FTS5 does not read it as an operator.
 func matchExpression(terms []string) string {
 	var b strings.Builder
 	for _, t := range terms {
@@ -104,16 +103,16 @@ func matchExpression(terms []string) string {
 	return strings.TrimRight(b.String(), " ") + "*"
 }
 
-// Search finds messages of people and models that have all words of the query,
-// the newest first, of those that [Store.IndexHistory] has seen. In the place of a
-// damaged one stands why it cannot be read. It goes on behind the row named by
-// before; 0 begins.
+// Search returns the indexed messages that contain all words of the query, the newest
+// first. Only messages of users and models are indexed. The page starts after the row
+// before; 0 means at the newest row. A placeholder that names the reason replaces a
+// damaged message.
 func (HistoryIndex) Search(q db.Queryer, query string, limit int, before int64) ([]session.SearchResult, error) {
 	return searchHistory(q, "", nil, query, limit, before)
 }
 
-// SearchIn is Search in one session; "" is every one, but for those of the
-// clients that are left out.
+// SearchIn is like Search, but searches one session, or all sessions if sessionID is empty.
+// It omits the sessions of the clients in without.
 func (HistoryIndex) SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.SearchResult, error) {
 	return searchHistory(q, sessionID, without, query, limit, 0)
 }
@@ -153,12 +152,12 @@ func searchHistory(q db.Queryer, sessionID string, without []string, query strin
 	return out, wrap("search history", err)
 }
 
-// damagedFind stands in the place of a message that cannot be read.
+// damagedResult returns the placeholder for a damaged message.
 func damagedResult(f session.SearchResult, why string) session.SearchResult {
 	return session.SearchResult{Row: f.Row, SessionID: f.SessionID, SessionTitle: f.SessionTitle, MessageID: f.MessageID, RequestID: f.RequestID, Role: string(chat.System), Excerpt: why, Damaged: true}
 }
 
-// SessionsTitled lists sessions whose title has the text in it, the most
+// SessionsTitled returns the sessions whose title contains the text, ignoring case, the most
 // recently updated first.
 func (Sessions) SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text)) + "%"
@@ -170,14 +169,16 @@ func (Sessions) SessionsTitled(q db.Queryer, text string, limit int) ([]session.
 	return out, nil
 }
 
-// What of a message a search shows, in runes: enough to know it again.
+// The lengths of an excerpt before and after the start of the first match, in runes. They
+// are enough to recognize a message.
 const (
 	excerptBefore = 50
 	excerptAfter  = 190
 )
 
-// excerpt cuts out of a text where the first of the words stands, on one line.
-// A word that the index found in another spelling (é for e) leaves the beginning.
+// excerpt returns the part of a text around the first match, on one line. If no word occurs
+// literally, because the index ignores diacritics (é matches e), it returns the beginning
+// of the text.
 func excerpt(text string, terms []string) string {
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	at := firstOf(runes, terms)
@@ -192,7 +193,7 @@ func excerpt(text string, terms []string) string {
 	return out
 }
 
-// firstOf returns where the first of the words begins, in runes; 0 if none does.
+// firstOf returns the offset of the first match in a text, in runes, or 0 if there is none.
 func firstOf(text []rune, terms []string) int {
 	lower := make([]rune, len(text))
 	for i, r := range text {

@@ -7,9 +7,9 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// unspacedMigration makes each letter of a script that puts no spaces between
-// words a word of its own: the index would take a whole sentence for one. What
-// was said before is indexed anew where there is such a letter.
+// segmentMigration indexes scripts that do not separate words with spaces, such as Chinese,
+// character by character. Otherwise, the index would treat a whole sentence as one word.
+// It also indexes existing messages in such scripts again.
 var segmentMigration = db.Migration{Name: "store.0009-search-unspaced", SQL: `
 DROP VIEW history_unindexed;
 CREATE VIEW history_unindexed AS
@@ -30,14 +30,16 @@ INSERT INTO surface_words (rowid, said) SELECT row, said FROM unspaced;
 DROP TABLE unspaced;
 `}
 
-// wordsFunction is words as the database knows it.
+// segmentFunction is the name of segment as an SQL function.
 var segmentFunction = db.RegisterFunction("lilac_words", segment)
 
-// lowerFunction is for letters of all scripts; SQLite's own is for ASCII.
+// lowerFunction is the name of an SQL function that lowercases all scripts. The function
+// lower of SQLite lowercases only ASCII.
 var lowerFunction = db.RegisterFunction("lilac_lower", strings.ToLower)
 
-// words returns a text with spaces around each letter of a script that has none
-// between words. A search for some of them is one for a phrase.
+// segment puts spaces around each character for which isUnsegmented is true, so that the
+// index stores it as a word. A query of several such characters, segmented and quoted, is a
+// phrase query.
 func segment(text string) string {
 	if !strings.ContainsFunc(text, isUnsegmented) {
 		return text
@@ -55,11 +57,13 @@ func segment(text string) string {
 	return b.String()
 }
 
-// firstUnspaced is where the first of these scripts begins, Thai.
+// firstUnsegmented is the start of the Thai block in Unicode, the lowest code point of the
+// scripts in isUnsegmented.
 const firstUnsegmented = 0x0e00
 
-// unspaced reports a letter of such a script. Korean is one: it has spaces, but
-// particles are written together with the word.
+// isUnsegmented reports whether a rune belongs to a script that does not separate words with
+// spaces. Hangul counts as such a script: Korean has spaces, but attaches particles to
+// words.
 func isUnsegmented(r rune) bool {
 	return r >= firstUnsegmented &&
 		unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)

@@ -11,8 +11,8 @@ import (
 	"lilac/internal/store"
 )
 
-// Scripts without spaces between words are searched for parts of a sentence,
-// also what was said before the index knew of them.
+// In scripts without spaces between words, a search finds parts of a sentence, also in
+// messages from before the migration that added segmentation.
 func TestSearchFindsWordsThatNoSpaceEnds(t *testing.T) {
 	dir := t.TempDir()
 	opened := func(migrations []db.Migration) (*db.DB, *store.Store) {

@@ -111,8 +111,8 @@ func TestSearchGoesOnBehindARow(t *testing.T) {
 	}
 }
 
-// Without a search the index follows in steps of 32 messages, so a search
-// never has more than those to catch up with.
+// Without searches, the index is updated with every 32nd message, so that a search never
+// has to index more than 31.
 func TestTheIndexFollowsInSteps(t *testing.T) {
 	d, s := open(t)
 	newSession(t, d, s, "s", "")
@@ -139,7 +139,7 @@ func TestTheIndexFollowsInSteps(t *testing.T) {
 	}
 }
 
-// What cannot be read has no words, and is no reason to write nothing more.
+// A message with invalid JSON is not indexed and does not make later writes fail.
 func TestADamagedMessageIsNotIndexed(t *testing.T) {
 	d, s := open(t)
 	newSession(t, d, s, "s", "")
@@ -178,8 +178,8 @@ func TestSearchShowsTheWordsAroundTheFirstHit(t *testing.T) {
 	}
 }
 
-// In the place of a damaged row stands that it is; what it says is not shown,
-// and it hides no other one.
+// A placeholder replaces a damaged row in the results. It does not show the content of the
+// row, and the other results are complete.
 func TestSearchNamesADamagedRowInItsPlace(t *testing.T) {
 	d, s := open(t)
 	newSession(t, d, s, "s", "Fruit")
@@ -211,7 +211,7 @@ func TestSearchNamesADamagedRowInItsPlace(t *testing.T) {
 	}
 }
 
-// What was said before there was an index is in it too.
+// The migration also indexes the messages that exist already.
 func TestSearchFindsWhatIsOlderThanTheIndex(t *testing.T) {
 	dir := t.TempDir()
 	openWith := func(m []db.Migration) (*db.DB, *store.Store) {

@@ -22,7 +22,7 @@ func scanSession(row scanner) (s session.Session, err error) {
 	return s, wrap("decode pause", json.Unmarshal(paused, &s.Paused))
 }
 
-// Sessions is the table of conversations.
+// Sessions is the table of sessions, that is, of conversations.
 type Sessions struct{}
 
 // Session returns one session.
@@ -34,9 +34,10 @@ func (Sessions) Session(q db.Queryer, id string) (session.Session, error) {
 	return out, nil
 }
 
-// Sessions lists the most recently updated first, after the session named by
-// before, or its [session.PageToken]; an empty before starts at the newest. Those of
-// sub-agents are found through their tasks.
+// Sessions returns a page of sessions, the most recently updated first. The page starts
+// after before, which is a session id or a [session.PageToken]; if before is empty, it
+// starts at the newest session. The list omits the sessions of sub-agents, which clients
+// find through their tasks.
 func (Sessions) Sessions(q db.Queryer, limit int, before string) ([]session.Session, error) {
 	query, args := `SELECT `+sessionColumns+` FROM sessions WHERE client <> '`+task.Client+`'`, []any{}
 	if before != "" {
@@ -59,8 +60,8 @@ func (Sessions) Sessions(q db.Queryer, limit int, before string) ([]session.Sess
 	return out, nil
 }
 
-// SessionsWithout lists the most recently updated first, but for those of the
-// clients that are left out, and of sub-agents.
+// SessionsWithout returns sessions, the most recently updated first. It omits the sessions
+// of the given clients and of sub-agents.
 func (Sessions) SessionsWithout(q db.Queryer, clients []string, limit int) ([]session.Session, error) {
 	left, err := jsonList(append([]string{task.Client}, clients...))
 	if err != nil {
@@ -84,7 +85,7 @@ func (Sessions) CreateSession(tx *db.Tx, v session.Session) error {
 	return nil
 }
 
-// SetTitle names a session.
+// SetTitle changes the title of a session.
 func (Sessions) SetTitle(tx *db.Tx, id, title string) error {
 	if _, err := tx.Exec(`UPDATE sessions SET title = ?, updated_at = ? WHERE id = ?`, title, tx.Now().UnixMilli(), id); err != nil {
 		return fmt.Errorf("set title: %w", err)
@@ -92,10 +93,10 @@ func (Sessions) SetTitle(tx *db.Tx, id, title string) error {
 	return nil
 }
 
-// DeleteSession removes a session with everything that was said and done in
-// it and with what waits for it there, its sub-agents' sessions too. One in which
-// something runs or waits for its turn, or that was promised a message just now,
-// is refused.
+// DeleteSession deletes a session with its history, requests, tasks and workflows, and the
+// sessions of its sub-agents. It returns a fault.Conflict while a request or task of the
+// session runs or is queued, and while a recently accepted message is on its way to the
+// session.
 func (Sessions) DeleteSession(tx *db.Tx, id string) error {
 	if _, err := (Sessions{}).Session(tx, id); err != nil {
 		return err
@@ -125,7 +126,7 @@ func (Sessions) DeleteSession(tx *db.Tx, id string) error {
 
 func deleteSession(tx *db.Tx, id string) error {
 	state, err := SessionStates{}.State(tx, id)
-	if err != nil && !db.IsDamaged(err) { // nothing of that can go on
+	if err != nil && !db.IsDamaged(err) { // a session with a damaged state cannot run
 		return err
 	}
 	if !state.Idle() {
@@ -155,10 +156,10 @@ func deleteSession(tx *db.Tx, id string) error {
 	return deleteBlobRefs(tx, ownerSession(id))
 }
 
-// SessionStates is the table of the runner's state of each session.
+// SessionStates is the table of the state that the runner keeps for each session.
 type SessionStates struct{}
 
-// State returns the runner's state of a session, the zero State if it has none.
+// State returns the runner's state of a session, or the zero State if there is no row.
 func (SessionStates) State(q db.Queryer, sessionID string) (out session.State, err error) {
 	var data []byte
 	var unfinished, checksum int64
@@ -172,7 +173,8 @@ func (SessionStates) State(q db.Queryer, sessionID string) (out session.State, e
 	return out, decodeRow(stateTable, checksum, data, &out, sessionID, data, unfinished)
 }
 
-// SaveState writes the runner's state and shows in the session what runs.
+// SaveState writes the runner's state of a session and copies the active request and the
+// pause to the row of the session, where lists read them.
 func (SessionStates) SaveState(tx *db.Tx, sessionID string, v session.State) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -201,7 +203,7 @@ func (SessionStates) SaveState(tx *db.Tx, sessionID string, v session.State) err
 	return nil
 }
 
-// Unfinished lists the sessions in which something runs or waits.
+// Unfinished returns the ids of the sessions with running or queued requests.
 func (SessionStates) Unfinished(q db.Queryer) ([]string, error) {
 	out, err := collect(q, scanID,
 		`SELECT session_id FROM session_state WHERE unfinished = 1 ORDER BY session_id`)

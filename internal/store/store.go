@@ -2,8 +2,8 @@ package store
 
 import "lilac/internal/engine/db"
 
-// Store groups the tables of one database. The tables have no state of their own, so
-// that a caller that needs one of them can also write its zero value.
+// Store groups the tables of one database. The table types have no state, so that a caller
+// that needs only one table can use its zero value.
 type Store struct {
 	Sessions Sessions
 	States   SessionStates
@@ -40,7 +40,7 @@ type Store struct {
 // New returns the tables of a database that was opened with [Migrations].
 func New(database *db.DB) *Store { return &Store{db: database} }
 
-// Migrations create the tables. Their order must not change.
+// Migrations create the tables. Add new migrations at the end: the order must not change.
 var Migrations = []db.Migration{
 	inboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration, routerMigration, relayMigration,
 	budgetsMigration, checksumMigration, rulesMigration, discordMigration, searchLaterMigration, ageMigration, operatorsMigration,

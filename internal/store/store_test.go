@@ -47,8 +47,8 @@ func read(t *testing.T, d *db.DB, fn func(q db.Queryer) error) error {
 	return d.Read(context.Background(), fn)
 }
 
-// A list goes on where it was, also when the last one that was read is at its head
-// again, or gone.
+// Paging with a token continues at the same position, even if the last row of the previous
+// page has moved to the top of the list or was deleted.
 func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 	d, s := open(t)
 	update(t, d, func(tx *db.Tx) error {
@@ -63,7 +63,7 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 				return err
 			}
 		}
-		for _, id := range []string{"s2", "s3"} { // the others are trimmed
+		for _, id := range []string{"s2", "s3"} { // the other rows were trimmed
 			w := workflow.Workflow{ID: "w" + id, State: workflow.Waiting, CreatedAt: int64(id[1]-'0') + 1}
 			if err := s.Workflows.SaveWorkflow(tx, w); err != nil {
 				return err
@@ -283,7 +283,7 @@ func TestWhatIsSpentAddsUpForTheDayAndTheSession(t *testing.T) {
 	}
 }
 
-// A day that once stored an absurd number goes on counting.
+// After an absurd number was added to a day, later updates still succeed.
 func TestAnAbsurdSumStopsNoCounting(t *testing.T) {
 	d, s := open(t)
 	for _, stored := range []int64{math.MaxInt64 - 17, math.MinInt64} {

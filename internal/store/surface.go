@@ -12,9 +12,9 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// surfaceMigration keeps what platforms have told: messages, conversations and
-// people. Ids of one platform are ordered by their length, then as texts
-// (Discord's snowflakes are numbers that grow).
+// surfaceMigration creates the cache of messages, channels and users of platforms. The order
+// of ids is by length, then by text, because the ids of Discord (snowflakes) are increasing
+// decimal numbers without leading zeros.
 var surfaceMigration = db.Migration{Name: "surface.0001-cache", SQL: `
 CREATE TABLE surface_messages (
 	row        INTEGER PRIMARY KEY,
@@ -50,18 +50,19 @@ CREATE INDEX surface_users_name ON surface_users (platform, name_key);
 `}
 
 const (
-	// maxChain bounds how far a chain of replies is followed.
+	// maxChain is the maximum length of a reply chain.
 	maxChain = 100
-	// maxListed bounds how many channels are listed, those that were used last,
-	// and so how many one search covers.
+	// maxListed is the maximum number of channels in a list, the most recently
+	// updated first, and the maximum number of channels that one search covers.
 	maxListed = 5000
-	// maxTitled bounds how many sessions of one title are looked at.
+	// maxTitled is the maximum number of sessions with one title to return.
 	maxTitled = 50
-	// userSeenEvery is how exactly it is noted when somebody was seen last.
+	// userSeenEvery is the minimum time between two updates of the time at which a
+	// user was last seen.
 	userSeenEvery = 24 * time.Hour
 )
 
-// SurfaceCache joins the tables that cache what platforms reported.
+// SurfaceCache groups the tables that cache data of platforms.
 type SurfaceCache struct {
 	SurfaceMessages
 	SurfaceSessions
@@ -69,11 +70,11 @@ type SurfaceCache struct {
 }
 
 type (
-	// SurfaceMessages is the cache of messages, with their full-text index.
+	// SurfaceMessages is the cache of messages and their full-text index.
 	SurfaceMessages struct{}
-	// SurfaceSessions is the cache of channels, threads and private conversations.
+	// SurfaceSessions is the cache of channels, threads and direct messages.
 	SurfaceSessions struct{}
-	// SurfaceUsers is the cache of the names of people.
+	// SurfaceUsers is the cache of the names of users.
 	SurfaceUsers struct{}
 )
 
@@ -90,7 +91,8 @@ func (SurfaceMessages) PutMessage(tx *db.Tx, m surface.Message) error {
 		if m.RequestID == "" {
 			m.RequestID = old.RequestID
 		}
-		// What was taken at ingest stays: a later state comes without it.
+		// Keep the blobs of attachments that were downloaded at ingest: later
+		// versions of the message do not contain them.
 		for i, a := range m.Attachments {
 			if j := slices.IndexFunc(old.Attachments, func(o surface.Attachment) bool { return o.ID != "" && o.ID == a.ID }); j >= 0 && a.Blob == "" {
 				m.Attachments = slices.Clone(m.Attachments)
@@ -146,7 +148,7 @@ func (c SurfaceSessions) ReadUpTo(tx *db.Tx, m surface.Message) error {
 	return c.PutSession(tx, s)
 }
 
-// laterID reports whether a comes after b in the order of a platform's ids.
+// laterID reports whether a is after b in the order of surfaceMigration.
 func laterID(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
 
 // MarkDeleted implements [surface.Cache].
@@ -162,7 +164,7 @@ func (c SurfaceMessages) MarkDeleted(tx *db.Tx, platform, channelID, messageID s
 	return writeSurfaceMessage(tx, m)
 }
 
-// any returns a message, deleted or not.
+// any returns a message, even if it was deleted.
 func (SurfaceMessages) any(q db.Queryer, platform, channelID, messageID string) (m surface.Message, err error) {
 	var data []byte
 	err = q.QueryRow(`SELECT json FROM surface_messages WHERE platform = ? AND channel_id = ? AND id = ?`, platform, channelID, messageID).Scan(&data)
@@ -172,7 +174,7 @@ func (SurfaceMessages) any(q db.Queryer, platform, channelID, messageID string) 
 	return m, wrap("decode message", json.Unmarshal(data, &m))
 }
 
-// Message implements [surface.Cache]. A deleted message is not there.
+// Message implements [surface.Cache]. It returns a fault.NotFound for a deleted message.
 func (c SurfaceMessages) Message(q db.Queryer, platform, channelID, messageID string) (surface.Message, error) {
 	m, err := c.any(q, platform, channelID, messageID)
 	if err == nil && m.DeletedAt > 0 {
@@ -281,7 +283,8 @@ func (SurfaceSessions) Sessions(q db.Queryer, platform string) ([]surface.Sessio
 	return out, wrap("list sessions", err)
 }
 
-// titleKey is what a title is found by.
+// titleKey returns the form of a title by which [SurfaceSessions.SessionsTitled] finds it:
+// lowercase, without a leading #.
 func titleKey(title string) string { return strings.ToLower(strings.TrimPrefix(title, "#")) }
 
 // SessionsTitled implements [surface.Cache].
@@ -291,8 +294,8 @@ func (SurfaceSessions) SessionsTitled(q db.Queryer, platform, title string) ([]s
 	return out, wrap("look up sessions by title", err)
 }
 
-// ForgetSession implements [discord.ChannelTable]: what was said in it stays until it
-// is over age.
+// ForgetSession implements [discord.ChannelTable]. The messages of the session remain until
+// TrimMessages deletes them.
 func (SurfaceSessions) ForgetSession(tx *db.Tx, platform, channelID string) error {
 	_, err := tx.Exec(`DELETE FROM surface_sessions WHERE platform = ? AND (channel_id = ? OR json ->> '$.parentChannelId' = ?)`, platform, channelID, channelID)
 	return wrap("forget session", err)
@@ -312,7 +315,7 @@ func (SurfaceSessions) ForgetMissing(tx *db.Tx, platform, guildID string, channe
 
 // PutUser implements [surface.Cache].
 func (SurfaceUsers) PutUser(tx *db.Tx, platform string, u surface.User) error {
-	// Whoever says much is written once in a while, not with each message.
+	// Update an unchanged row at most once per userSeenEvery, not with each message.
 	_, err := tx.Exec(`INSERT INTO surface_users (platform, id, name, name_key, bot, at) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET name = excluded.name, name_key = excluded.name_key, bot = excluded.bot, at = excluded.at
 		WHERE name <> excluded.name OR bot <> excluded.bot OR at < excluded.at - ?`,

@@ -32,7 +32,7 @@ func put(t *testing.T, d *db.DB, messages ...surface.Message) {
 	})
 }
 
-// remembered are the ids of the sessions of Discord in the cache.
+// remembered returns the ids of the Discord sessions in the cache.
 func remembered(t *testing.T, d *db.DB) (ids []string) {
 	t.Helper()
 	if err := read(t, d, func(q db.Queryer) error {
@@ -48,7 +48,7 @@ func remembered(t *testing.T, d *db.DB) (ids []string) {
 	return ids
 }
 
-// ids runs a list of the cache and returns the ids.
+// ids calls list and returns the ids of the messages.
 func ids(t *testing.T, d *db.DB, list func(q db.Queryer) ([]surface.Message, error)) (out []string) {
 	t.Helper()
 	if err := read(t, d, func(q db.Queryer) error {
@@ -81,13 +81,14 @@ func TestAnOlderStateOfAMessageNeverWins(t *testing.T) {
 		t.Errorf("the cache holds %+v", got)
 	}
 	update(t, d, func(tx *db.Tx) error { return c.MarkDeleted(tx, "discord", "10", "5", 11) })
-	put(t, d, newer) // a state that arrives after the deletion
+	put(t, d, newer) // an update that arrives after the deletion
 	if err := read(t, d, func(q db.Queryer) error { _, err := c.Message(q, "discord", "10", "5"); return err }); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("a deleted message: %v", err)
 	}
 }
 
-// A page of a history may hold what was deleted since it was read.
+// A message that is deleted before it is inserted stays deleted: a page of channel history
+// can contain messages that were deleted after the platform returned it.
 func TestAMessageThatComesAfterItsDeletionStaysAway(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	d, _ := openAt(t, &now)
@@ -187,7 +188,7 @@ func TestASessionsReadPositionFollowsWhatIsReadInOrder(t *testing.T) {
 	update(t, d, func(tx *db.Tx) error {
 		return c.PutSession(tx, surface.Session{Platform: "discord", ChannelID: "10", Title: "ops", LastMessageID: "99"})
 	})
-	put(t, d, cached("100", "", ""), cached("98", "", ""), cached("101", "", "")) // the last one is not
+	put(t, d, cached("100", "", ""), cached("98", "", ""), cached("101", "", "")) // 101 is not marked as read
 	update(t, d, func(tx *db.Tx) error {
 		return errors.Join(c.ReadUpTo(tx, cached("100", "", "")), c.ReadUpTo(tx, cached("98", "", "")))
 	})
@@ -298,7 +299,7 @@ func TestPeopleAreForgottenByAgeAndBeyondANumber(t *testing.T) {
 	meet("discord", ada, bob, cy)
 	meet("irc", ada)
 	now = now.Add(100 * 24 * time.Hour)
-	meet("discord", ada) // says something again, under the same name
+	meet("discord", ada) // another message, under the same name
 	now = now.Add(50 * 24 * time.Hour)
 	bob.Name = "robert"
 	meet("discord", bob)
@@ -307,7 +308,7 @@ func TestPeopleAreForgottenByAgeAndBeyondANumber(t *testing.T) {
 		t.Errorf("left: %v and %v", names("discord"), names("irc"))
 	}
 	var many []surface.User
-	for i := range 2500 { // more than one round
+	for i := range 2500 { // more than one call can delete
 		many = append(many, surface.User{ID: fmt.Sprint(1000 + i), Name: "guest"})
 	}
 	meet("discord", many...)
@@ -321,8 +322,8 @@ func TestPeopleAreForgottenByAgeAndBeyondANumber(t *testing.T) {
 	}
 }
 
-// What is forgotten is not found any more, keeps no file, and leaves the rest
-// as it was; what is said or changed again begins anew.
+// TrimMessages removes messages from the index and drops their references to files; the
+// other messages stay unchanged. The age of a message starts again when it is updated.
 func TestOldMessagesAreForgottenAndTheOthersAreFound(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	d, s := openAt(t, &now)
@@ -374,7 +375,7 @@ func TestOldMessagesAreForgottenAndTheOthersAreFound(t *testing.T) {
 		t.Errorf("of another platform: %v", err)
 	}
 	var many []surface.Message
-	for i := range 1400 { // more than one round
+	for i := range 1400 { // more than one call can delete
 		many = append(many, cached(fmt.Sprint(1000+i), "", "apple"))
 	}
 	put(t, d, many...)
@@ -398,8 +399,8 @@ func messageOf(t *testing.T, d *db.DB, platform, id string) (m surface.Message, 
 	return m, err
 }
 
-// A session that is deleted has neither what was said in it nor what was
-// answered.
+// DeleteSession also deletes the marks of forwarded platform messages and the requests that
+// answered them.
 func TestADeletedSessionHoldsNothingOfAPlatform(t *testing.T) {
 	d, s := open(t)
 	held := func() (forwarded, ran bool) {

@@ -9,17 +9,17 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// surfaceAgeMigration notes when a message of a platform was written last, so
-// that it can be forgotten. What is there already begins to age now.
+// surfaceAgeMigration records when the row of a platform message was last written, so that
+// old messages can be trimmed. Existing rows start to age now.
 var surfaceAgeMigration = db.Migration{Name: "surface.0002-age", SQL: `
 ALTER TABLE surface_messages ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
 UPDATE surface_messages SET at = unixepoch() * 1000;
 CREATE INDEX surface_messages_at ON surface_messages (platform, at);
 `}
 
-// peopleAgeMigration notes when somebody was seen last and when the router
-// learned something of a session. What is there already begins to age now.
-// Sessions of which the router knows nothing need no row.
+// peopleAgeMigration records when a user was last seen and when a router state was last
+// written, so that old rows can be trimmed. Existing rows start to age now. It deletes
+// empty router states, which need no row.
 var peopleAgeMigration = db.Migration{Name: "surface.0003-people", SQL: `
 ALTER TABLE surface_users ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
 UPDATE surface_users SET at = unixepoch() * 1000;
@@ -30,9 +30,9 @@ UPDATE router_state SET at = unixepoch() * 1000;
 CREATE INDEX router_state_at ON router_state (at);
 `}
 
-// sessionsAgeMigration notes when a session of a platform was written last, so
-// that it can be forgotten, and by which title it is found. What is there
-// already begins to age now.
+// sessionsAgeMigration records when the row of a platform session was last written, so that
+// old sessions can be trimmed, and adds the key for the search by title. Existing rows
+// start to age now.
 var sessionsAgeMigration = db.Migration{Name: "surface.0004-sessions", SQL: `
 ALTER TABLE surface_sessions ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 ALTER TABLE surface_sessions ADD COLUMN title_key TEXT NOT NULL DEFAULT '';
@@ -42,8 +42,8 @@ CREATE INDEX surface_sessions_title ON surface_sessions (platform, title_key);
 CREATE INDEX surface_sessions_at ON surface_sessions (platform, at) WHERE kind <> 'channel';
 `, Then: nameSessions}
 
-// nameSessions writes by which titles sessions are found; SQL knows the small
-// letters of one alphabet only.
+// nameSessions fills in the title keys of existing sessions. It does this in Go because the
+// function lower of SQLite lowercases only ASCII.
 func nameSessions(tx *db.Tx) error {
 	type row struct{ platform, channelID, title string }
 	rows, err := collect(tx, func(r scanner) (out row, err error) { return out, r.Scan(&out.platform, &out.channelID, &out.title) },
@@ -59,15 +59,20 @@ func nameSessions(tx *db.Tx) error {
 	return nil
 }
 
-// TrimSessions forgets threads of a platform that were told of or written in
-// last before a time, and beyond a number of all sessions the threads and
-// private conversations of which that is longest ago; a bounded number at once.
-// Call it again while more is true. Channels stay: their platform tells when
-// they are gone. So do those of keep, those of which messages are remembered,
-// and those in which something waits: a request, a burst, what is to be sent, a
-// workflow, what was not heard. A thread that is forgotten is met again when
-// somebody writes in it; what is said in a private conversation while nobody
-// hears can be read later only as long as it is remembered.
+// TrimSessions deletes the threads of a platform whose rows were last written before a
+// time. If the platform then has more than most sessions, it also deletes the threads and
+// direct messages with the oldest rows. One call deletes at most trimBatch sessions for
+// each of the two reasons. Call it again while more is true.
+//
+// TrimSessions never deletes:
+//   - channels, because the platform reports when they are deleted;
+//   - the sessions in keep;
+//   - sessions with cached messages;
+//   - sessions with an unfinished request, a burst, an unsent message, a waiting
+//     workflow or a gap.
+//
+// The next message in a deleted thread inserts it again. In direct messages, the adapter
+// can read messages that it missed while offline only if the session is still cached.
 func (SurfaceSessions) TrimSessions(tx *db.Tx, platform string, before time.Time, most int, keep []string) (more bool, err error) {
 	kept, err := json.Marshal(append([]string{}, keep...))
 	if err != nil {
@@ -106,9 +111,9 @@ func (SurfaceSessions) TrimSessions(tx *db.Tx, platform string, before time.Time
 	return old == trimBatch || beyond == trimBatch, err
 }
 
-// TrimMessages forgets messages of a platform that were written before a time,
-// and the oldest ones beyond a number, with their words and what they refer to;
-// a bounded number at once. Call it again while more is true.
+// TrimMessages deletes the messages of a platform whose rows were last written before a
+// time, and the oldest ones beyond most, with their index entries and references to blobs.
+// One call deletes at most trimBatch messages. Call it again while more is true.
 func (SurfaceMessages) TrimMessages(tx *db.Tx, platform string, before time.Time, most int) (more bool, err error) {
 	var count int
 	if err := tx.QueryRow(`SELECT count(*) FROM surface_messages WHERE platform = ?`, platform).Scan(&count); err != nil {
@@ -139,9 +144,9 @@ func (SurfaceMessages) TrimMessages(tx *db.Tx, platform string, before time.Time
 	return len(old) == trimBatch, nil
 }
 
-// TrimUsers forgets people of a platform who were seen last before a time, and
-// those seen longest ago beyond a number; a bounded number at once. Call it
-// again while more is true. Who is forgotten is met again with the next message.
+// TrimUsers deletes the users of a platform who were last seen before a time, and those
+// seen longest ago beyond most. One call deletes at most trimBatch users. Call it again
+// while more is true. The next message of a deleted user inserts the row again.
 func (SurfaceUsers) TrimUsers(tx *db.Tx, platform string, before time.Time, most int) (more bool, err error) {
 	var count int
 	if err := tx.QueryRow(`SELECT count(*) FROM surface_users WHERE platform = ?`, platform).Scan(&count); err != nil {

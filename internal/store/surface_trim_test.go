@@ -73,7 +73,7 @@ func TestSessionsAreForgottenByAgeAndBeyondANumberButNotWhatIsNeeded(t *testing.
 	if got, want := left(), slices.Sorted(slices.Values(append([]string{"channel"}, needed...))); !slices.Equal(got, want) {
 		t.Errorf("beyond a small number %q are left, want %q", got, want)
 	}
-	// Control: when nothing waits in them any more they go.
+	// Control: without pending work and cached messages, the sessions are deleted.
 	update(t, d, func(tx *db.Tx) error {
 		_, err := tx.Exec(`DELETE FROM surface_messages; DELETE FROM session_state; DELETE FROM router_state; DELETE FROM outbox; DELETE FROM workflows; DELETE FROM workflow_waits; DELETE FROM discord_gaps`)
 		return err
@@ -84,7 +84,7 @@ func TestSessionsAreForgottenByAgeAndBeyondANumberButNotWhatIsNeeded(t *testing.
 	}
 }
 
-// A database from before has titles by which nothing was found.
+// The migration fills in the title keys of sessions of an older database.
 func TestTitlesOfSessionsFromBeforeAreFound(t *testing.T) {
 	before := slices.IndexFunc(store.Migrations, func(m db.Migration) bool { return m.Name == "surface.0004-sessions" })
 	dir := t.TempDir()

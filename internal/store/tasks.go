@@ -12,8 +12,8 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// tasksMigration keeps background tasks; what one is, is JSON. The other
-// columns find it.
+// tasksMigration creates the table of background tasks. The column json holds the task; the
+// other columns only serve to find rows.
 var tasksMigration = db.Migration{Name: "tasks.0001-tasks", SQL: `
 CREATE TABLE tasks (
 	id            TEXT PRIMARY KEY,
@@ -34,21 +34,21 @@ CREATE INDEX tasks_running ON tasks (created_at, id) WHERE running = 1;
 CREATE INDEX tasks_ended ON tasks (ended_at) WHERE running = 0;
 `}
 
-// tasksTrimBatch bounds how long one cleanup holds the writer: so many tasks,
-// and conversations of sub-agents.
+// tasksTrimBatch is the maximum number of tasks, and of sessions of sub-agents, that one
+// call of [Tasks.TrimTasks] deletes, so that it holds the writer only briefly.
 const tasksTrimBatch = 20
 
-// entryTask is the kind of a journal entry that says that a request started a
+// entryTask is the kind of the journal entry that records that a request started a
 // background task.
 const entryTask = "task"
 
-// The kinds of entries that say what a request did; see package session.
+// The kinds of journal entries that record progress of a request; see package session.
 const (
 	entryModel     = "model"
 	entryToolStart = "tool_start"
 )
 
-// startedTask is what that entry holds.
+// startedTask is the data of a journal entry of the kind entryTask.
 type startedTask struct {
 	TaskID      string    `json:"taskId"`
 	Kind        task.Kind `json:"kind"`
@@ -57,7 +57,7 @@ type startedTask struct {
 
 const taskColumns = `id, key, session_id, child_session, running, created_at, ended_at, json`
 
-// taskValues are the columns of a task, in the order of its seal.
+// taskValues returns the columns of a task in the order of taskColumns.
 func taskValues(t task.Task, data []byte) []any {
 	return []any{t.ID, t.Key, t.SessionID, t.ChildSession, t.State == task.Running, t.CreatedAt, t.EndedAt, data}
 }
@@ -84,8 +84,7 @@ var scanTaskOrDamaged = orDamaged(scanTask, func(t task.Task, why string) task.T
 // Tasks is the table of background tasks.
 type Tasks struct{}
 
-// AddTask inserts a task and writes into the story of its request that it was
-// started.
+// AddTask inserts a task and records the start in the journal of its request.
 func (Tasks) AddTask(tx *db.Tx, t task.Task) error {
 	data, err := json.Marshal(t)
 	if err != nil {
@@ -101,7 +100,7 @@ func (Tasks) AddTask(tx *db.Tx, t task.Task) error {
 	})
 }
 
-// SaveTask writes what changes in the life of a task that exists.
+// SaveTask updates the columns that can change after a task was added.
 func (Tasks) SaveTask(tx *db.Tx, t task.Task) error {
 	data, err := json.Marshal(t)
 	if err != nil {
@@ -114,32 +113,34 @@ func (Tasks) SaveTask(tx *db.Tx, t task.Task) error {
 
 const selectTask = `SELECT ` + taskColumns + `, checksum FROM tasks WHERE `
 
-// Task returns one task.
+// Task returns the task with an id.
 func (Tasks) Task(q db.Queryer, id string) (task.Task, error) {
 	t, err := scanTask(q.QueryRow(selectTask+`id = ?`, id))
 	return t, wrap("read task", notFound(err, "There is no background task %q.", id))
 }
 
-// TaskByKey returns the task of an act.
+// TaskByKey returns the task that was started under an idempotency key.
 func (Tasks) TaskByKey(q db.Queryer, key string) (task.Task, error) {
 	t, err := scanTask(q.QueryRow(selectTask+`key = ? AND key <> ''`, key))
 	return t, wrap("read task", notFound(err, "Nothing was started under the key %q.", key))
 }
 
-// TaskByChild returns the task of a child session.
+// TaskByChild returns the task of the sub-agent with a session.
 func (Tasks) TaskByChild(q db.Queryer, sessionID string) (task.Task, error) {
 	t, err := scanTask(q.QueryRow(selectTask+`child_session = ? AND child_session <> ''`, sessionID))
 	return t, wrap("read task", notFound(err, "The session %q is not that of a sub-agent.", sessionID))
 }
 
-// RunningTasks lists what runs, the oldest first; an empty session means all.
+// RunningTasks returns the running tasks of a session, or of all sessions if sessionID is
+// empty, the oldest first. It skips damaged rows.
 func (Tasks) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
 	out, err := collectReadable(q, scanTask, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
 	return out, wrap("list running tasks", err)
 }
 
-// Tasks lists the newest first, older than the one named by before, or its
-// [session.PageToken]; an empty session means all. A damaged one is [task.Damaged].
+// Tasks returns a page of tasks of a session, or of all sessions if sessionID is empty, the
+// newest first. The page starts after before, which is a task id or a [session.PageToken].
+// A damaged row appears as a task in the state [task.Damaged].
 func (Tasks) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
 	query, args := selectTask+`1`, []any{}
 	if sessionID != "" {
@@ -158,15 +159,17 @@ func (Tasks) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]
 	return out, wrap("list tasks", err)
 }
 
-// unused is a session s in which nothing has happened since ?1, runs or waits.
+// sessionUnused is a condition on a session s: it has not been updated since ?1, and has no
+// running or queued request, no accepted message and no running task.
 const sessionUnused = `(s.updated_at < ?1
 	AND NOT EXISTS (SELECT 1 FROM session_state WHERE session_id = s.id AND unfinished = 1)
 	AND NOT EXISTS (SELECT 1 FROM session_accepted WHERE session_id = s.id)
 	AND NOT EXISTS (SELECT 1 FROM tasks WHERE session_id = s.id AND running = 1))`
 
-// TrimTasks removes some of the tasks that ended before a time, and of the
-// sessions of sub-agents that no task knows. A task stays while the session of
-// its sub-agent is used: it is how that session is found.
+// TrimTasks deletes tasks that ended before a time, and unused sessions of sub-agents
+// without a task, at most tasksTrimBatch of each. Call it again while more is true. It
+// keeps a task while the session of its sub-agent is in use, because clients find the
+// session through the task.
 func (Tasks) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
 	res, err := tx.Exec(`DELETE FROM tasks WHERE id IN (SELECT t.id FROM tasks t WHERE t.running = 0 AND t.ended_at < ?1
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.child_session AND NOT `+sessionUnused+`) ORDER BY t.ended_at LIMIT ?2)`,
@@ -178,7 +181,7 @@ func (Tasks) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("count trimmed tasks: %w", err)
 	}
-	// Their ids are a range of the primary key.
+	// The ids of these sessions share a prefix, so that this is a range scan of the primary key.
 	left, err := collect(tx, scanID, `SELECT s.id FROM sessions s WHERE s.id >= '`+task.SessionPrefix+`' AND s.id < '`+task.SessionPrefix+`~' AND s.client = '`+task.Client+`'
 		AND NOT EXISTS (SELECT 1 FROM tasks WHERE child_session = s.id AND child_session <> '') AND `+sessionUnused+` ORDER BY s.id LIMIT ?2`,
 		before.UnixMilli(), tasksTrimBatch)
@@ -193,7 +196,8 @@ func (Tasks) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
 	return n == tasksTrimBatch || len(left) == tasksTrimBatch, nil
 }
 
-// AnswersIn returns what was said by the agent in a session, in order.
+// AnswersIn returns the texts of the agent's messages in the newest page of a session's
+// history, oldest first.
 func (History) AnswersIn(q db.Queryer, sessionID string) ([]string, error) {
 	history, err := History{}.Messages(q, sessionID, 0, "")
 	if err != nil {
@@ -208,7 +212,7 @@ func (History) AnswersIn(q db.Queryer, sessionID string) ([]string, error) {
 	return out, nil
 }
 
-// LastAnswer returns what the agent said last in a request, or "".
+// LastAnswer returns the text of the agent's last message in a request, or "".
 func (History) LastAnswer(q db.Queryer, sessionID, requestID string) (string, error) {
 	history, err := History{}.Messages(q, sessionID, 0, "")
 	if err != nil {
@@ -223,8 +227,8 @@ func (History) LastAnswer(q db.Queryer, sessionID, requestID string) (string, er
 	return "", nil
 }
 
-// WorkOf is how far a request has got: its newest tool call, or what was said
-// since. A request that has not begun has got nowhere.
+// ProgressOf returns the progress of a request. Its last line is the newest tool call or
+// text of the model. A request without a journal has the zero progress.
 func (Journal) ProgressOf(q db.Queryer, requestID string) (w task.Progress, err error) {
 	entries, err := Journal{}.Journal(q, requestID)
 	if err != nil {
@@ -250,7 +254,8 @@ func (Journal) ProgressOf(q db.Queryer, requestID string) (w task.Progress, err 
 	return w, nil
 }
 
-// PayerOf returns the session that a sub-agent's session works for, or "".
+// PayerOf returns the session that a sub-agent works for, whose budget it uses, or "" if
+// sessionID is not the session of a sub-agent.
 func (Tasks) PayerOf(q db.Queryer, sessionID string) (payer string, err error) {
 	err = q.QueryRow(`SELECT session_id FROM tasks WHERE child_session = ? AND child_session <> ''`, sessionID).Scan(&payer)
 	if errors.Is(err, db.ErrNoRows) {

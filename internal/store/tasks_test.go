@@ -195,15 +195,15 @@ func TestASessionIsDeletedWithItsSubAgents(t *testing.T) {
 
 func second2(_ session.Session, err error) error { return err }
 
-// What a sub-agent was told and said goes with its task, and so does what no task
-// knows any more; not before it is over age, and not while it is used. Whoever deletes
-// the conversation that it worked for deletes it too, at any time.
+// TrimTasks deletes the session of a sub-agent with its task, or alone if the task is gone.
+// It keeps sessions that are too new or in use. Deleting the session that the sub-agent
+// works for deletes the sub-agent's session too, regardless of its age.
 func TestWhatASubAgentSaidGoesWithItsTask(t *testing.T) {
 	old := time.UnixMilli(1000)
 	for name, c := range map[string]struct {
-		updated int64 // when something happened in the child's session
+		updated int64 // time of the last update of the child session, in Unix milliseconds
 		use     func(s *store.Store, tx *db.Tx) error
-		forgot  bool // its task is gone already
+		forgot  bool // the task was deleted before
 		stays   bool
 	}{
 		"with its task":                         {updated: 999},
@@ -286,7 +286,7 @@ func TestWhatASubAgentSaidGoesWithItsTask(t *testing.T) {
 	}
 }
 
-// What piled up goes a bounded number at a time.
+// TrimTasks deletes a bounded number of sessions per call.
 func TestConversationsOfSubAgentsGoInPieces(t *testing.T) {
 	const many = 50
 	d, s := open(t)

@@ -9,7 +9,8 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// timersMigration keeps up to when the slots of each timer are done.
+// timersMigration creates the table of timers. Every slot of a timer up to the time
+// in done, in Unix milliseconds, has fired or was omitted.
 var timersMigration = db.Migration{Name: "timers.0001-timers", SQL: `
 CREATE TABLE timers (
 	name     TEXT PRIMARY KEY,
@@ -18,10 +19,10 @@ CREATE TABLE timers (
 ) STRICT, WITHOUT ROWID;
 `}
 
-// Timers is the table of timers and the slots that they have completed.
+// Timers is the table of timer states.
 type Timers struct{}
 
-// TimerState is what is remembered of a timer, zero if nothing is.
+// TimerState returns the stored state of a timer, or the zero State if there is none.
 func (Timers) TimerState(q db.Queryer, name string) (state clock.State, err error) {
 	var done int64
 	err = q.QueryRow(`SELECT schedule, done FROM timers WHERE name = ?`, name).Scan(&state.Text, &done)
@@ -32,14 +33,14 @@ func (Timers) TimerState(q db.Queryer, name string) (state clock.State, err erro
 	return state, wrap("read timer", err)
 }
 
-// SetTimerState remembers what is done of a timer.
+// SetTimerState stores the state of a timer.
 func (Timers) SetTimerState(tx *db.Tx, name string, state clock.State) error {
 	_, err := tx.Exec(`INSERT INTO timers (name, schedule, done) VALUES (?, ?, ?)
 		ON CONFLICT DO UPDATE SET schedule = excluded.schedule, done = excluded.done`, name, state.Text, state.Done.UnixMilli())
 	return wrap("keep timer", err)
 }
 
-// KeepTimers forgets all timers but those.
+// KeepTimers deletes the states of all timers except the named ones.
 func (Timers) KeepTimers(tx *db.Tx, names []string) error {
 	raw, err := json.Marshal(append([]string{}, names...))
 	if err != nil {

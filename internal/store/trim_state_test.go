@@ -145,7 +145,7 @@ func TestTheRouterForgetsSessionsInWhichNothingHappens(t *testing.T) {
 	}
 }
 
-// openAt opens tables whose clock is a variable.
+// openAt opens a database whose clock returns *now.
 func openAt(t *testing.T, now *time.Time) (*db.DB, *store.Store) {
 	t.Helper()
 	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time { return *now }})

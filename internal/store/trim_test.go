@@ -8,14 +8,14 @@ import (
 	"lilac/internal/store"
 )
 
-// However much piled up, one transaction of a cleanup removes a bounded part of it,
-// and all of them together everything that is over age and nothing else.
+// Each call of a Trim method deletes a bounded number of rows. Together, the calls delete
+// all rows that are too old, and no others.
 func TestCleanupsHoldTheWriterForABoundedNumberOfRows(t *testing.T) {
 	const many, most = 2500, 1000
 	const day = 24 * time.Hour
 	before := time.UnixMilli(0).Add(100 * day)
 	for table, c := range map[string]struct {
-		// insert makes ?1 rows of the time ?2.
+		// insert creates ?1 rows with the time ?2.
 		insert string
 		trim   func(tx *db.Tx, before time.Time) (bool, error)
 	}{

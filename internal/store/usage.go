@@ -13,8 +13,9 @@ import (
 
 const spentColumns = `steps, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros, time_ms`
 
-// addSpent adds to a row. A sum that overflows would be no integer, which the
-// table refuses: one absurd number would stop all counting after it.
+// addSpent is the clause that adds to an existing row. It clamps each sum to chat.MaxCount:
+// SQLite turns an integer sum that overflows into a float, which a STRICT table rejects, so
+// that one absurd number would make all later updates fail.
 var addSpent = func() string {
 	var sums []string
 	for column := range strings.SplitSeq(spentColumns, ", ") {
@@ -23,10 +24,10 @@ var addSpent = func() string {
 	return " DO UPDATE SET " + strings.Join(sums, ", ")
 }()
 
-// Usage is the table of tokens, cost and time, by day and by session.
+// Usage groups the tables of tokens, cost and time per day and per session.
 type Usage struct{}
 
-// AddSpent counts for a day, "2006-01-02", and for a session.
+// AddSpent adds usage to a day, in the format "2006-01-02", and to a session.
 func (Usage) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
 	u := v.Usage
 	args := func(key string) []any {
@@ -40,13 +41,13 @@ func (Usage) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
 	return wrap("count for the session", err)
 }
 
-// SpentOn returns what was used on a day.
+// SpentOn returns the usage of a day, in the format "2006-01-02".
 func (Usage) SpentOn(q db.Queryer, day string) (session.Spent, error) {
 	out, err := scanSpent(q.QueryRow(`SELECT `+spentColumns+` FROM usage_daily WHERE day = ?`, day))
 	return out, wrap("read what the day has used", err)
 }
 
-// SpentIn returns what a session has used.
+// SpentIn returns the usage of a session.
 func (Usage) SpentIn(q db.Queryer, sessionID string) (session.Spent, error) {
 	out, err := scanSpent(q.QueryRow(`SELECT `+spentColumns+` FROM usage_sessions WHERE session_id = ?`, sessionID))
 	return out, wrap("read what the session has used", err)

@@ -8,8 +8,8 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// watchedMigration keeps what sources of files have seen. A source whose files
-// were not all looked at has no row of its own.
+// watchedMigration creates the tables of file sources and of the files that they have seen.
+// A source has a row in watched_sources once its first scan has completed.
 var watchedMigration = db.Migration{Name: "watched.0001-watched", SQL: `
 CREATE TABLE watched_sources (
 	name  TEXT PRIMARY KEY,
@@ -27,7 +27,8 @@ CREATE TABLE watched_files (
 // WatchedFiles is the table of files that file sources have seen.
 type WatchedFiles struct{}
 
-// SeenFiles are the files that a source has seen in its scope.
+// KnownFiles returns the files that a source has seen. known is false if the source has not
+// completed a scan, or if that scan had another scope.
 func (WatchedFiles) KnownFiles(q db.Queryer, source, scope string) (seen map[string]files.Stamp, known bool, err error) {
 	var was string
 	err = q.QueryRow(`SELECT scope FROM watched_sources WHERE name = ?`, source).Scan(&was)
@@ -54,7 +55,7 @@ func (WatchedFiles) KnownFiles(q db.Queryer, source, scope string) (seen map[str
 	return seen, true, wrap("read watched files", rows.Err())
 }
 
-// ForgetFiles forgets what a source has seen.
+// ForgetFiles deletes the files and the completed scan of a source.
 func (WatchedFiles) ForgetFiles(tx *db.Tx, source string) error {
 	if _, err := tx.Exec(`DELETE FROM watched_sources WHERE name = ?`, source); err != nil {
 		return wrap("forget watched source", err)
@@ -63,26 +64,26 @@ func (WatchedFiles) ForgetFiles(tx *db.Tx, source string) error {
 	return wrap("forget watched files", err)
 }
 
-// AllSeen says that all files in the scope of a source were looked at.
+// MarkScanned records that a source has completed a scan of its scope.
 func (WatchedFiles) MarkScanned(tx *db.Tx, source, scope string) error {
 	_, err := tx.Exec(`INSERT INTO watched_sources (name, scope) VALUES (?, ?) ON CONFLICT DO UPDATE SET scope = excluded.scope`, source, scope)
 	return wrap("keep watched source", err)
 }
 
-// SeeFile remembers a file as it is.
+// PutWatchedFile stores the size and the modification time of a file.
 func (WatchedFiles) PutWatchedFile(tx *db.Tx, source, path string, stamp files.Stamp) error {
 	_, err := tx.Exec(`INSERT INTO watched_files (source, path, size, modified) VALUES (?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET size = excluded.size, modified = excluded.modified`, source, path, stamp.Size, stamp.Modified)
 	return wrap("keep watched file", err)
 }
 
-// MissFile remembers that a file is not there.
+// DeleteWatchedFile records that a file no longer exists.
 func (WatchedFiles) DeleteWatchedFile(tx *db.Tx, source, path string) error {
 	_, err := tx.Exec(`DELETE FROM watched_files WHERE source = ? AND path = ?`, source, path)
 	return wrap("forget watched file", err)
 }
 
-// KeepSources forgets what all sources but those have seen.
+// KeepSources deletes the files and scans of all sources except the named ones.
 func (WatchedFiles) KeepSources(tx *db.Tx, names []string) error {
 	raw, err := json.Marshal(append([]string{}, names...))
 	if err != nil {

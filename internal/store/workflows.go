@@ -9,9 +9,9 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// workflowsMigration keeps workflows, what their tasks wait for (also what they
-// waited for: a late reply is still theirs), and replies of which it is not
-// known yet whose they are.
+// workflowsMigration creates the tables of workflows, of the waits of their tasks, and of
+// held replies. Waits remain after they end, because a late reply still belongs to its
+// workflow.
 var workflowsMigration = db.Migration{Name: "workflows.0001-workflows", SQL: `
 CREATE TABLE workflows (
 	id         TEXT PRIMARY KEY,
@@ -53,7 +53,8 @@ CREATE TABLE workflow_held (
 ) STRICT, WITHOUT ROWID;
 `}
 
-// workflowTrimBatch bounds how long one cleanup holds the writer.
+// workflowTrimBatch is the maximum number of workflows that one call of
+// [Workflows.TrimWorkflows] deletes, so that it holds the writer only briefly.
 const workflowTrimBatch = 500
 
 func scanWorkflow(r scanner) (w workflow.Workflow, err error) {
@@ -101,7 +102,7 @@ func (Workflows) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 		return fmt.Errorf("save workflow: %w", err)
 	}
 	if w.State == "" {
-		return nil // nothing of it waits before it is created
+		return nil // the tasks of a workflow start to wait when its creation completes
 	}
 	for _, t := range w.Tasks {
 		if err := saveWait(tx, w, t); err != nil {
@@ -185,16 +186,17 @@ func (WorkflowWaits) WaitingForEvents(q db.Queryer, sessionID string) ([]string,
 	return workflowsWaiting(q, workflow.ForEvent, sessionID)
 }
 
-// workflowsWaiting has the way in the text: a condition of an index that is compared
-// with a parameter has SQLite prepare the statement again at each call.
+// workflowsWaiting returns the workflows with tasks that wait in a given way, in one place
+// or in all places. The way is a literal in the statement: if it were a parameter, SQLite
+// would prepare the statement again for each call, because a partial index depends on it.
 func workflowsWaiting(q db.Queryer, way workflow.WaitKind, place string) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT DISTINCT workflow_id FROM workflow_waits
 		WHERE waiting = 1 AND way <> 'reply' AND way = '`+string(way)+`' AND (?1 = '' OR place = ?1) ORDER BY workflow_id`, place)
 	return out, wrap("list who waits", err)
 }
 
-// HeldReplies is the table of replies that may belong to a workflow whose message
-// is still being sent.
+// HeldReplies is the table of replies that may belong to a workflow whose message is still
+// being sent. They are held until the id of that message is known.
 type HeldReplies struct{}
 
 // HoldReply implements [workflow.Table].
@@ -218,7 +220,8 @@ func (HeldReplies) DropHeld(tx *db.Tx, h workflow.HeldReply) error {
 	return wrap("let go a reply", err)
 }
 
-// TrimWorkflows forgets what ended before a time, a bounded number at once.
+// TrimWorkflows deletes workflows that ended before a time, at most workflowTrimBatch. Call
+// it again while more is true.
 func (Workflows) TrimWorkflows(tx *db.Tx, before time.Time) (more bool, err error) {
 	ids, err := collect(tx, scanID, `SELECT id FROM workflows WHERE ended_at > 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`, before.UnixMilli(), workflowTrimBatch)
 	if err != nil {

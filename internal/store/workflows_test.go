@@ -13,8 +13,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// What a conversation waits for, and what it was told, goes with it; what
-// others wait for stays.
+// DeleteSession deletes the workflows and waits of the session and of its sub-agents. The
+// workflows of other sessions stay.
 func TestASessionIsDeletedWithWhatItWaitsFor(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	d, s := openAt(t, &now)

@@ -9,8 +9,8 @@ import (
 	"lilac/internal/agent/sandbox"
 )
 
-// BenchmarkCommand runs the shortest command bare and in each kind of sandbox.
-// What a sandbox adds is the difference.
+// BenchmarkCommand runs the shortest command without a sandbox and in each kind of sandbox.
+// The difference is the overhead of the sandbox.
 func BenchmarkCommand(b *testing.B) {
 	b.Run("bare", func(b *testing.B) {
 		median(b, func() error { return exec.Command("/bin/true").Run() })
@@ -30,7 +30,8 @@ func BenchmarkCommand(b *testing.B) {
 	}
 }
 
-// median reports the median beside the mean: the machine has other work.
+// median reports the median in addition to the mean, because other work on the machine
+// distorts the mean.
 func median(b *testing.B, run func() error) {
 	var times []time.Duration
 	for b.Loop() {

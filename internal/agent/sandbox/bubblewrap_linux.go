@@ -11,28 +11,27 @@ import (
 	"strings"
 )
 
-// maxSetupWords is how much of what bubblewrap says about itself is kept.
+// maxSetupWords limits the error output of bubblewrap that is kept, in bytes.
 const maxSetupWords = 1 << 10
 
-// Descriptors of the sandbox's own, after stdin, stdout and stderr.
+// File descriptors of the sandbox, after stdin, stdout and stderr.
 const (
 	argsFD = 3 + iota
 	statusFD
 	gateFD
 	filterFD
-	textFD // and the following ones, one for each file of ours
+	textFD // the first of the descriptors for layerText, one for each file
 )
 
-// detectBubblewrap finds bubblewrap in the PATH and proves that it works by
-// running a command in it.
+// detectBubblewrap returns bubblewrap if it is in the PATH and a test command runs in it.
 func detectBubblewrap(ctx context.Context) (Sandbox, error) {
 	path, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, errors.New("bubblewrap (bwrap) is not installed")
 	}
-	// Old versions and some machines cannot forbid further namespaces or bound
-	// a tmpfs; that is a second fence, so the sandbox does without before it refuses.
-	// Nor is a host name of its own a fence, which containers forbid to set.
+	// Old versions and some machines cannot forbid further namespaces or limit a tmpfs. The
+	// seccomp filter and the watcher cover that as well, so the sandbox works without these
+	// options. The host name protects nothing, and containers do not allow setting it.
 	var last error
 	for _, box := range []bubblewrap{{noUserns: true, sized: true}, {noUserns: true}, {sized: true}, {}} {
 		for _, named := range []bool{true, false} {
@@ -48,7 +47,7 @@ func detectBubblewrap(ctx context.Context) (Sandbox, error) {
 	return nil, fmt.Errorf("bubblewrap does not work here: %w", last)
 }
 
-// bubblewrap runs each command in a bwrap of its own.
+// bubblewrap runs each command in its own bwrap process.
 type bubblewrap struct {
 	path     string
 	noUserns bool // --disable-userns works here
@@ -86,9 +85,8 @@ func (b bubblewrap) Run(ctx context.Context, cmd Command, policy Policy) (Result
 			data = append(data, l.Source)
 		}
 	}
-	// The environment, tokens included, goes by a descriptor: arguments can be
-	// read by every user of the machine, and variables of our own process would
-	// steer bwrap itself.
+	// The environment, which includes tokens, is passed through a descriptor: every user of
+	// the machine can read arguments, and environment variables would affect bwrap itself.
 	argv := slices.Concat([]string{"bwrap", "--args", strconv.Itoa(argsFD), "--"}, cmd.Argv)
 	setup := &prefix{limit: maxSetupWords}
 	p := process{
@@ -98,12 +96,12 @@ func (b bubblewrap) Run(ctx context.Context, cmd Command, policy Policy) (Result
 	return p.confined(ctx)
 }
 
-// helperBytes is what one process may ask for where this program carries the
-// connections of a command and has its limits, too. It needs a quarter of that, and
-// nearly all of it where it was built with the race detector.
+// helperBytes is the per-process memory limit, in bytes, when this program forwards the
+// connections of a command and therefore has the command's limits. It needs a quarter of
+// that, or nearly all of it when built with the race detector.
 const helperBytes = 512 << 20
 
-// helper finds this program, which carries connections in the sandbox.
+// helper returns the path of this program, which forwards connections in the sandbox.
 func (r resolved) helper() (string, error) {
 	if !reentrant {
 		return "", unavailable("This program cannot carry the connections of a command.")
@@ -115,7 +113,7 @@ func (r resolved) helper() (string, error) {
 	return self, nil
 }
 
-// args is the policy in bubblewrap's words.
+// args translates the policy to arguments of bubblewrap.
 func (b bubblewrap) args(r resolved, layers []layer, cmd Command) []string {
 	args := []string{
 		"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
@@ -135,7 +133,7 @@ func (b bubblewrap) args(r resolved, layers []layer, cmd Command) []string {
 		case layerLink:
 			add("--symlink", l.Source, l.Target)
 		case layerText:
-			add("--file", strconv.Itoa(text), l.Target) // in the root, which becomes read only
+			add("--file", strconv.Itoa(text), l.Target) // in the root, which becomes read-only below
 			text++
 		case layerBind:
 			add(map[bool]string{true: "--bind", false: "--ro-bind"}[l.Writable], l.Source, l.Target)
@@ -153,8 +151,8 @@ func (b bubblewrap) args(r resolved, layers []layer, cmd Command) []string {
 			add("--dev", l.Target)
 		}
 	}
-	// To root, and our user may be root, /proc/sys is writable without any
-	// capability, and with it the machine (core_pattern).
+	// Root can write to /proc/sys even without capabilities and could take over the machine
+	// (core_pattern). Lilac's user may be root, so /proc is read-only.
 	add("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", r.dir)
 	for _, kv := range r.environment(cmd.Env) {
 		key, value, _ := strings.Cut(kv, "=")

@@ -12,22 +12,23 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// probeTimeout bounds the proof that a sandbox works. It takes milliseconds, and
-// many seconds on a small machine that boots; what was found is not looked for again.
+// probeTimeout limits the test command of the detection. It takes milliseconds, but many
+// seconds on a small machine during boot. The detection runs only once.
 const probeTimeout = time.Minute
 
-// errHangs is a sandbox that comes up no faster in another form.
+// errHangs means that the test command timed out. Other options would not make it faster.
 var errHangs = fmt.Errorf("the probe did not end within %s", probeTimeout)
 
-// errNoTemp is a probe that could not begin: of the sandbox it says nothing.
+// errNoTemp means that there is no temporary directory for the test command. It says
+// nothing about the sandbox.
 type errNoTemp struct{ err error }
 
 func (e errNoTemp) Error() string { return e.err.Error() }
 
-// Detect returns the sandbox of this machine: bubblewrap, else namespaces of
-// our own; for root the other way round on kernels (Linux 6.14) on which those
-// alone bound the number of root's processes. What it returns has run a command. The error is a fault of kind
-// Unavailable for a person.
+// Detect returns the sandbox of this machine: bubblewrap, or else the built-in namespace
+// sandbox. For root on Linux 6.14 or later, it prefers the built-in sandbox, because only
+// that one can limit the number of root's processes. The returned sandbox has run a test
+// command. The error is a fault of kind Unavailable with a message for people.
 func Detect(ctx context.Context) (Sandbox, error) {
 	if runtime.GOOS != "linux" {
 		return nil, unavailable("The sandbox needs Linux.")
@@ -53,7 +54,7 @@ func Detect(ctx context.Context) (Sandbox, error) {
 	return nil, unavailable("There is no sandbox: %s; %s.", err, secondErr)
 }
 
-// detectMode returns the sandbox of one kind.
+// detectMode returns the sandbox that a mode names.
 func detectMode(ctx context.Context, mode Mode) (box Sandbox, err error) {
 	detect := detectBubblewrap
 	if mode == ModeNamespaces {
@@ -73,7 +74,7 @@ func detectMode(ctx context.Context, mode Mode) (box Sandbox, err error) {
 	return box, nil
 }
 
-// probe runs a command in a sandbox to prove that it works.
+// probe runs a test command in a sandbox.
 func probe(ctx context.Context, box Sandbox) error {
 	dir, release, err := probeDir()
 	if err != nil {
@@ -107,7 +108,7 @@ func noTemp(err error) *fault.Error {
 			"Make that directory, or name another one in TMPDIR, and restart Lilac.", os.TempDir())}
 }
 
-// unavailable returns the refusal that says what to do.
+// unavailable returns a fault that says how to get a sandbox.
 func unavailable(format string, args ...any) *fault.Error {
 	err := fault.New(fault.Unavailable, "%s Commands are not run without a sandbox. "+
 		"Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap), "+

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What is in a pipe when its deadline has passed is read, and no more.
+// After its deadline, a drain still reads the bytes that the pipe holds, but no later ones.
 func TestWhatWasWrittenBeforeTheDeadlineIsRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		written int

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orders is what the first process of a sandbox is told.
+// orders is the configuration that the first process of a sandbox receives, as JSON.
 type orders struct {
 	Layers []layer
 	// Stage is a directory of the machine over which the new root is mounted.
@@ -24,27 +24,30 @@ type orders struct {
 	Env      []string
 	Dir      string
 	Limits   Limits
-	// Forward says that the socket of a proxy is shown.
+	// Forward reports that the socket of a proxy is visible, so connections are forwarded
+	// to it.
 	Forward bool
 }
 
-// deadly are the signals at which Go ends a process that does not ask for them.
+// deadly lists the signals that end a Go process unless it handles them (os/signal).
 var deadly = []os.Signal{
 	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE,
 	unix.SIGSEGV, unix.SIGTERM, unix.SIGSTKFLT, unix.SIGSYS,
 }
 
-// maxOrders bounds the orders; an environment and an argument list are at most 2 MiB each.
+// maxOrders limits the size of the orders in bytes. An environment and an argument list
+// are at most 2 MiB each.
 const maxOrders = 16 << 20
 
-// news is what is told to the outside, in the words of bubblewrap.
+// news is one status message of the sandbox, in the format of bubblewrap's
+// --json-status-fd.
 type news struct {
 	Started  bool   `json:"started,omitempty"`
 	ExitCode *int   `json:"exit-code,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
 
-// exitNotStarted is what a shell exits with for a command that it cannot run.
+// exitNotStarted is the exit code of a shell for a command that it cannot run.
 const exitNotStarted = 127
 
 func enter() {
@@ -53,8 +56,8 @@ func enter() {
 		keepDescriptors()
 		return
 	}
-	// A thread costs the memory of its stack, and there are more of them the more
-	// processors there are; where memory is limited Go ends when it gets none.
+	// Each thread needs memory for its stack, and Go starts more threads on more CPUs. Go
+	// aborts if the memory limit leaves none for a thread.
 	runtime.GOMAXPROCS(1)
 	if forwards {
 		code, err := runForwarded(os.Args[2:])
@@ -64,11 +67,13 @@ func enter() {
 		}
 		unix.Exit(code)
 	}
-	// The first process of a namespace is only hit by signals that it handles.
-	// To ask for them takes two changes of thread for each, and more from a
+	// The kernel drops signals to the first process of a PID namespace unless the process
+	// handles them, and Go installs handlers for these. Notify makes them harmless. It runs
+	// before LockOSThread because each signal needs two thread switches, and more from a
 	// locked thread.
 	signal.Notify(make(chan os.Signal, 1), deadly...)
-	// What follows confines a thread; the command is started by the same one.
+	// The restrictions below apply to one thread only, so the same thread must start the
+	// command.
 	runtime.LockOSThread()
 	tell := json.NewEncoder(os.NewFile(statusFD, "status"))
 	unix.CloseOnExec(statusFD)
@@ -81,10 +86,10 @@ func enter() {
 	unix.Exit(0)
 }
 
-// keepDescriptors keeps the files that this program was given by whoever started
-// it, a shell or a service manager, from what it starts: a directory among
-// them would be a way out that no mount closes. Where /proc cannot be read
-// there is no sandbox either.
+// keepDescriptors marks the file descriptors that this program inherited from a shell or
+// a service manager as close-on-exec. A command could use an inherited directory to escape
+// from its mounts. If /proc cannot be read, no descriptor is marked, but then no sandbox
+// works either.
 func keepDescriptors() {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	for _, entry := range entries {
@@ -94,7 +99,7 @@ func keepDescriptors() {
 	}
 }
 
-// beFirst builds the sandbox, runs the command in it and reaps what it leaves.
+// beFirst builds the sandbox, runs the command in it, and reaps orphaned processes.
 func beFirst(tell *json.Encoder) (exitCode int, err error) {
 	var o orders
 	file := os.NewFile(argsFD, "orders")
@@ -107,12 +112,12 @@ func beFirst(tell *json.Encoder) (exitCode int, err error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("tie the sandbox to its parent: %w", err)
 	}
-	expendable(0) // as long as /proc can be written
+	expendable(0) // must come before /proc becomes read-only
 	t := tree{layers: o.Layers}
 	if err := t.build(o.Stage); err != nil {
 		return 0, err
 	}
-	// The name is no fence; containers forbid to set one.
+	// The host name does not protect anything, and containers do not allow setting it.
 	if err := unix.Sethostname([]byte(o.Hostname)); err != nil && !errors.Is(err, unix.EPERM) {
 		return 0, fmt.Errorf("set host name: %w", err)
 	}
@@ -148,12 +153,13 @@ func beFirst(tell *json.Encoder) (exitCode int, err error) {
 	return reap(pid)
 }
 
-// reservedPids are the numbers that the kernel gives out once and never again.
+// reservedPids is the number of low PIDs that the kernel does not use again after its PID
+// counter wraps (RESERVED_PIDS in kernel/pid.c).
 const reservedPids = 300
 
-// lock takes every right from this thread that the command must not have. The
-// other threads of this process run nothing but the Go runtime; that the
-// command cannot reach into them is what PR_SET_DUMPABLE is for.
+// lock removes all rights from this thread that the command must not have. The other
+// threads of this process run only the Go runtime; PR_SET_DUMPABLE keeps the command from
+// accessing them through ptrace or /proc.
 func lock(o orders) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("close this process to others: %w", err)
@@ -181,15 +187,15 @@ func lock(o orders) error {
 	return applyFilter(filter)
 }
 
-// securebits keep a user 0 from having capabilities: no-root, no fix-up at a
-// change of user, none kept, none ambient, and all of that locked.
+// securebits denies capabilities to user 0 (capabilities(7)): NOROOT, NO_SETUID_FIXUP and
+// NO_CAP_AMBIENT_RAISE are set, KEEP_CAPS is clear, and all four are locked.
 const securebits = 0xef
 
 func dropCapabilities() error {
 	for capability := range uintptr(64) {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
-			break // the first one that the kernel does not know
+			break // the kernel knows no further capabilities
 		}
 		if err != nil {
 			return fmt.Errorf("drop capability %d: %w", capability, err)
@@ -223,7 +229,8 @@ func loopbackUp() error {
 	return nil
 }
 
-// reap waits for the command, and on the way for every orphan of its own.
+// reap waits for the command and returns its exit code. Until then, it also reaps orphaned
+// processes.
 func reap(command int) (exitCode int, err error) {
 	for {
 		var status unix.WaitStatus

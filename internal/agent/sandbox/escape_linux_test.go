@@ -23,20 +23,21 @@ import (
 	"lilac/internal/agent/sandbox"
 )
 
-// target is what the probes try to get at.
+// target holds the resources that the probes try to access.
 type target struct {
-	Parent   int    // our process
+	Parent   int    // PID of the test process
 	Data     string // the data directory
 	Abstract string // an abstract Unix socket of the machine
 	Port     int    // a TCP port of the machine
 	Outside  string // a directory outside the workspace
 }
 
-// probe is one way out. It returns nil when it got out.
+// probe is one attempt to escape. try returns nil if it succeeded.
 type probe struct {
 	try func(target) error
-	// root says that it works unconfined for root only; noControl that it
-	// would harm the machine to let it work, or needs what is not everywhere.
+	// root reports that the unconfined control works for root only, noControl that there is
+	// no control, because it would harm the machine or needs a feature that not every
+	// machine has.
 	root, noControl bool
 }
 
@@ -128,7 +129,7 @@ var probes = map[string]probe{
 	"name server":   {try: func(target) error { _, err := net.LookupHost("example.com"); return err }, noControl: true},
 	"raw packets":   {try: func(target) error { return socket(unix.AF_PACKET, unix.SOCK_RAW) }, root: true},
 	"raw addresses": {try: func(target) error { return socket(unix.AF_INET, unix.SOCK_RAW) }, root: true},
-	// It knows no network namespace, and is not everywhere.
+	// AF_VSOCK ignores network namespaces, and not every machine has it.
 	"host of the virtual machine": {try: func(target) error { return hypervisor() }, noControl: hypervisor() != nil},
 	"all memory as semaphores":    {try: func(target) error { return semaphores(32000) }},
 	"all memory as messages":      {try: func(target) error { return messages() }},
@@ -163,7 +164,7 @@ var probes = map[string]probe{
 	"remount writable":       {try: func(target) error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") }, noControl: true},
 }
 
-// start starts a program in another way than the usual one.
+// start starts a program with unusual process attributes.
 func start(attr *syscall.SysProcAttr) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -215,7 +216,7 @@ func socketOf(domain, kind, protocol int) error {
 
 func hypervisor() error { return socketOf(unix.AF_VSOCK, unix.SOCK_STREAM, 0) }
 
-// semaphores makes a set of n semaphores.
+// semaphores creates a System V set of n semaphores.
 func semaphores(n uintptr) error {
 	set, _, errno := unix.Syscall(unix.SYS_SEMGET, 0, n, 0o600)
 	if errno != 0 {
@@ -241,8 +242,8 @@ func anyOf(paths ...string) (err error) {
 	return err
 }
 
-// typeOnTerminal types a letter for whoever reads from our terminal next, on
-// one of its own: what matters is the call.
+// typeOnTerminal injects a letter into the input of a terminal (TIOCSTI). It uses a new
+// terminal, because the test checks only whether the call is denied.
 func typeOnTerminal() error {
 	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -253,7 +254,7 @@ func typeOnTerminal() error {
 	return call(unix.SYS_IOCTL, tty.Fd(), unix.TIOCSTI, uintptr(unsafe.Pointer(unsafe.StringData(letter))))
 }
 
-// becomeRoot looks for any capability that a set-user-id program or a user 0 would give.
+// becomeRoot looks for a capability that a set-user-ID program or user 0 would give.
 func becomeRoot() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -266,7 +267,7 @@ func becomeRoot() error {
 	return nil
 }
 
-// runProbes tries every way out and prints what came of each.
+// runProbes runs every probe and prints the results.
 func runProbes(told string) {
 	var v target
 	if err := json.Unmarshal([]byte(told), &v); err != nil {
@@ -332,7 +333,7 @@ func TestNothingGetsOut(t *testing.T) {
 			t.Fatalf("%v: %s%s", err, out.String(), errs.String())
 		}
 		if confined {
-			// A write in the sandbox's own /tmp is none outside.
+			// In the sandbox, the write may have gone to the sandbox's own /tmp.
 			if _, err := os.Stat(filepath.Join(v.Outside, "escaped")); err == nil {
 				t.Error("a file was written outside")
 			}
@@ -351,7 +352,7 @@ func TestNothingGetsOut(t *testing.T) {
 	})
 }
 
-// A command may use what programs use of sockets and of System V semaphores.
+// A command may use the sockets and System V semaphores that programs usually need.
 func TestUsualSocketsAndSemaphoresWork(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -371,7 +372,7 @@ func TestUsualSocketsAndSemaphoresWork(t *testing.T) {
 	})
 }
 
-// useUsual makes one of each.
+// useUsual creates one of each.
 func useUsual() error {
 	var errs []error
 	for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6} {
@@ -384,7 +385,7 @@ func useUsual() error {
 	return errors.Join(append(errs, err, socketOf(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE), semaphores(17))...)
 }
 
-// A command reads its input and cannot write there: nobody counts that memory.
+// A command can read its input but not write to it, because no limit counts that memory.
 func TestInputIsNoMemory(t *testing.T) {
 	const fill = `cat; head -c 1000000 /dev/zero >&0 && echo filled; head -c 1000000 /dev/zero 2>&1 >/proc/self/fd/0 && echo filled`
 	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
@@ -410,8 +411,8 @@ func TestInputIsNoMemory(t *testing.T) {
 	})
 }
 
-// What our process was given when it was started it keeps to itself. That it can
-// use it shows that a command could have.
+// A command does not inherit file descriptors that Lilac's process inherited. As a control,
+// the process itself can use the descriptor.
 func TestDescriptorsOfOursAreNotInherited(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -436,11 +437,10 @@ func TestDescriptorsOfOursAreNotInherited(t *testing.T) {
 	})
 }
 
-// givenFD is above what a sandbox uses itself.
+// givenFD is higher than the descriptors that a sandbox uses.
 const givenFD = 40
 
-// useGiven reads what lies in the directory that we were given, and has a
-// command try.
+// useGiven reads a file in the inherited directory, and runs a command that tries the same.
 func useGiven(mode string) error {
 	path := fmt.Sprintf("/proc/self/fd/%d/token", givenFD)
 	ours, err := os.ReadFile(path)

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// forward carries what arrives on the loopback of a sandbox to the proxy
-// outside, until this process ends. A network namespace ends at its loopback;
-// a Unix socket is a file and can be shown in it.
+// forward accepts connections on the sandbox's loopback and relays them to the proxy
+// outside, until this process ends. TCP cannot leave the network namespace, but the
+// proxy's Unix socket is a file that can be bound into the sandbox.
 func forward() error {
 	listener, err := net.Listen("tcp4", proxyAddr)
 	if err != nil {
@@ -34,8 +34,8 @@ func forward() error {
 	return nil
 }
 
-// maxForwards bounds the connections that are carried at a time; the proxy
-// outside has a limit of its own.
+// maxForwards is the maximum number of concurrent connections. The proxy outside has its
+// own limit.
 const maxForwards = 256
 
 func relay(inside *net.TCPConn) {
@@ -52,8 +52,8 @@ func relay(inside *net.TCPConn) {
 	both.Wait()
 }
 
-// runForwarded is this program between bubblewrap and the command: it starts
-// the command, carries its connections, and ends with its exit code.
+// runForwarded starts the command, relays its connections, and returns its exit code. It
+// runs in a process of this program between bubblewrap and the command.
 func runForwarded(argv []string) (exitCode int, err error) {
 	if err := forward(); err != nil {
 		return 0, err

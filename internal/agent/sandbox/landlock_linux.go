@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minLandlock is the first version of Landlock that lets files be moved
-// between directories (Linux 5.19); without that git and mv do not work.
+// minLandlock is the first version of Landlock that can allow moving files between
+// directories (Linux 5.19). Without that, git and mv fail.
 const minLandlock = 2
 
-// What the versions of Landlock know of files.
+// Sets of file access rights of Landlock (linux/landlock.h).
 const (
 	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
@@ -26,7 +26,8 @@ const (
 	devRights   = seeRights | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// Landlock returns the version of Landlock that the kernel enforces, zero for none.
+// Landlock returns the version of Landlock that the kernel enforces, or zero if it enforces
+// none.
 func Landlock() int {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -35,7 +36,7 @@ func Landlock() int {
 	return int(version)
 }
 
-// known reduces rights to those that a version of Landlock knows.
+// known removes the rights that a version of Landlock does not support.
 func known(rights uint64, version int) uint64 {
 	if version < 3 {
 		rights &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
@@ -46,8 +47,8 @@ func known(rights uint64, version int) uint64 {
 	return rights
 }
 
-// applyLandlock confines this thread, and what it starts, to the layers: what
-// is not in them cannot be opened even if a mount were to show it.
+// applyLandlock restricts this thread and its future children to the layers. Other files
+// cannot be opened, even if a mount makes them visible.
 func applyLandlock(layers []layer) error {
 	version := Landlock()
 	if version < minLandlock {
@@ -82,14 +83,15 @@ func applyLandlock(layers []layer) error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
 		return fmt.Errorf("apply Landlock rules: %w", errno)
 	}
-	// We still have the right to change mounts; only Landlock takes it away.
+	// Verify that the rules apply: this thread still has CAP_SYS_ADMIN, so only Landlock can
+	// deny a remount.
 	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("the kernel does not enforce the Landlock rules (a change of mounts: %v)", err)
 	}
 	return nil
 }
 
-// allow adds a rule for path and what lies below it.
+// allow adds a rule for path and everything below it.
 func allow(ruleset int, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 
 const mib = 1 << 20
 
-// bomb is a command that uses more than it may.
+// bomb is a command that exceeds a limit.
 type bomb struct {
 	script string
 	limits sandbox.Limits
-	// want is the limit it is killed for.
+	// want is the limit that the command is killed for.
 	want sandbox.Exceeded
-	// says is what it prints when the kernel refuses it more before that.
+	// says is the output if the kernel denies the resource first.
 	says string
 }
 
@@ -37,7 +37,7 @@ var bombs = map[string]bomb{
 		script: `head -c 1000000000 /dev/zero | tail -c 1000000000 | wc -c; echo "status ${PIPESTATUS[1]}"`,
 		limits: sandbox.Limits{MemoryBytes: 160 * mib}, want: sandbox.ExceededMemory, says: "status 1",
 	},
-	// What they have they keep: a watcher that gets no processor for a while sees it.
+	// The processes keep their memory, so a watcher that gets CPU time late still sees it.
 	"memory in many": {
 		script: `for i in 1 2 3 4 5 6 7 8; do head -c 1000000000 /dev/zero | tail -c 100000000 | sleep 600 & done; wait`,
 		limits: sandbox.Limits{MemoryBytes: 160 * mib}, want: sandbox.ExceededMemory,
@@ -60,7 +60,7 @@ var bombs = map[string]bomb{
 	},
 }
 
-// One that doubles is too fast for any watcher: there the kernel must refuse.
+// A fork bomb that doubles is too fast for any watcher, so the kernel must stop it.
 func TestDoublingForkBombIsContainedByTheKernel(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		limits := sandbox.Limits{Processes: 100}
@@ -76,7 +76,7 @@ func TestDoublingForkBombIsContainedByTheKernel(t *testing.T) {
 	})
 }
 
-// Where memory runs out the kernel takes a command, and not us.
+// When memory runs out, the OOM killer chooses a command and not Lilac's process.
 func TestTheKernelTakesCommandsBeforeUs(t *testing.T) {
 	ours, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
@@ -119,7 +119,7 @@ func TestBombsAreContained(t *testing.T) {
 	})
 }
 
-// capped keeps the end of what is printed.
+// capped keeps the end of the output.
 type capped struct{ *bytes.Buffer }
 
 func (c *capped) Write(p []byte) (int, error) {
@@ -129,7 +129,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	return c.Buffer.Write(p)
 }
 
-// rss is the memory that our own process holds.
+// rss returns the resident memory of the test process.
 func rss(t *testing.T) int64 {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/statm")
@@ -140,8 +140,8 @@ func rss(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// Without limits the same commands use what they want: that shows that the
-// limits stopped them, and not something else of the machine.
+// Control: without limits, the same commands keep running. So the limits stopped them in
+// the other tests, and not the machine.
 func TestControlBombsRunOnWithoutLimits(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		for name, text := range map[string]string{
@@ -162,9 +162,9 @@ func TestControlBombsRunOnWithoutLimits(t *testing.T) {
 	})
 }
 
-// Our own process in a sandbox has the limits of the command, and Go ends a program
-// that gets no memory for another thread: with cgo, so under the race detector, that
-// takes 8 MiB.
+// The helper process in a sandbox has the limits of the command. Go aborts a program that
+// gets no memory for another thread, which needs 8 MiB with cgo and so with the race
+// detector. A small memory limit must leave room for that.
 func TestALittleMemoryLeavesRoomForOurOwnProcess(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		policy := sandbox.Policy{Workspace: t.TempDir(), Proxy: listen(t).Addr().String(), Limits: sandbox.Limits{MemoryBytes: sandbox.MinMemoryBytes}}
@@ -180,7 +180,8 @@ func TestALittleMemoryLeavesRoomForOurOwnProcess(t *testing.T) {
 	})
 }
 
-// What a descriptor holds in the kernel nobody counts, so there are few.
+// The number of file descriptors is limited, because no other limit counts the kernel
+// memory that they use.
 func TestAProcessHasFewDescriptors(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		out, _ := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, "ulimit -Hn; ulimit -Sn")
@@ -197,7 +198,7 @@ func TestAProcessHasFewDescriptors(t *testing.T) {
 func TestEverythingOfABombIsGoneAtOnce(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		mark := fmt.Sprintf("5%d.%d", os.Getpid(), len(box.Name()))
-		// Orphans in sessions of their own, then too many of them.
+		// Orphans in their own sessions, then too many of them.
 		_, res := script(t, box, sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{Processes: 100}},
 			`for i in $(seq 150); do setsid sleep `+mark+` & done; wait`)
 		ended := time.Now()
@@ -221,8 +222,8 @@ func TestFullTmpIsNoMemoryOfOurs(t *testing.T) {
 	})
 }
 
-// A machine whose disk is nearly full must keep what the database needs,
-// whatever the limit of the command says.
+// A command must leave the free space that the database needs on a nearly full disk, even
+// if its own limit allows more.
 func TestCommandLeavesSpaceOnTheDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=160m"); err != nil {

@@ -19,36 +19,36 @@ import (
 	"lilac/internal/agent/sandbox"
 )
 
-// sleepEnv makes the test program a process that runs sleepers and is killed.
+// sleepEnv makes the test binary start sleeping commands; the test then kills it.
 const sleepEnv = "LILAC_TEST_SLEEP"
 
-// sayEnv makes it a client of the socket that it names.
+// sayEnv makes it a client of the named socket.
 const sayEnv = "LILAC_TEST_SAY"
 
-// probeEnv makes it try every way out.
+// probeEnv makes it run every probe.
 const probeEnv = "LILAC_TEST_PROBE"
 
-// usualEnv makes it use what programs usually use.
+// usualEnv makes it use the system calls that programs usually need.
 const usualEnv = "LILAC_TEST_USUAL"
 
-// givenEnv makes it one that runs a command in the sandbox of that name, to
-// which a descriptor of its own must be closed.
+// givenEnv makes it run a command in the named sandbox. The command must not inherit its
+// descriptor.
 const givenEnv = "LILAC_TEST_GIVEN"
 
-// openEnv makes it a process that says whether it could open a sandbox.
+// openEnv makes it report whether it could open a sandbox.
 const openEnv = "LILAC_TEST_OPEN"
 
-// forbidEnv takes the system call of that name away from it first.
+// forbidEnv first denies it the named system call.
 const forbidEnv = "LILAC_TEST_FORBID"
 
-// filterEnv leaves it only the system calls of these numbers.
+// filterEnv first denies it all system calls except these numbers.
 const filterEnv = "LILAC_TEST_FILTER"
 
-// coverEnv lays an empty directory over that one first.
+// coverEnv first covers the named directory with an empty one.
 const coverEnv = "LILAC_TEST_COVER"
 
-// reapEnv makes it one that takes in orphans, as the first process of a container
-// does, runs commands and says how many processes nobody waited for.
+// reapEnv makes it adopt orphans, like the first process of a container, run commands, and
+// report how many processes were not reaped.
 const reapEnv = "LILAC_TEST_REAP"
 
 func TestMain(m *testing.M) {
@@ -123,8 +123,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// forbid makes a system call fail for all threads and what they start, as the
-// filter of a container or of a service does.
+// forbid makes a system call fail in all threads and their children, like the filter of a
+// container or a service.
 func forbid(number uint32) error {
 	return filter([]unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
@@ -134,7 +134,7 @@ func forbid(number uint32) error {
 	})
 }
 
-// leave makes all system calls but these fail, as SystemCallFilter does with
+// leave makes all system calls except these fail, like SystemCallFilter with
 // SystemCallErrorNumber=EPERM.
 func leave(numbers []string) error {
 	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}}
@@ -162,9 +162,9 @@ func filter(program []unix.SockFilter) error {
 	return nil
 }
 
-// Containers, and services with ProtectHostname, forbid to set a host name. It
-// is no fence, so commands run without one of their own. The control forbids
-// something that is needed.
+// Containers, and services with ProtectHostname, do not allow setting the host name. The
+// host name protects nothing, so commands still run. The control forbids a system call that
+// the sandbox needs.
 func TestAForbiddenHostNameIsNoReasonToRefuse(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -181,8 +181,8 @@ func TestAForbiddenHostNameIsNoReasonToRefuse(t *testing.T) {
 	}
 }
 
-// A command has a low priority. Who runs at a lower one cannot raise it, and has
-// no need to.
+// Commands run with a low priority. A program that already has a lower priority cannot
+// raise it, and must still run commands.
 func TestAProgramOfLowPriorityRunsCommandsToo(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -217,7 +217,7 @@ func TestCommandDiesWithOurProcess(t *testing.T) {
 				waitFor(t, "the end of the sleepers", func() bool { return len(sleepers(mark)) == 0 })
 				return
 			}
-			// Unconfined, only the shell is tied to us: what it started stays.
+			// Unconfined, only the shell dies with its parent; its children survive.
 			left := sleepers(mark)
 			if len(left) == 0 {
 				t.Error("the control leaves nothing, so the test shows nothing")
@@ -231,8 +231,8 @@ func TestCommandDiesWithOurProcess(t *testing.T) {
 	})
 }
 
-// Containers cover parts of /proc, and then the kernel lets nobody mount another
-// one. The refusal says so. The control covers something else.
+// Containers cover parts of /proc, and the kernel then refuses to mount another one. The
+// error must say so. The control covers another directory.
 func TestACoveredProcIsNamed(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -283,9 +283,9 @@ func runAsFirst(mode string) (left int, err error) {
 	return left, err
 }
 
-// As the first process of a container we are given what bubblewrap leaves: dead
-// processes, which fill the container's bound one by one. The control has no
-// sandbox, and what it leaves the system's first process has to take.
+// The first process of a container becomes the parent of the zombies that bubblewrap leaves,
+// and must reap them; otherwise they fill the container's process limit. The control runs
+// without a sandbox, where the system's first process must reap the orphans.
 func TestNoDeadProcessIsLeftToUs(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

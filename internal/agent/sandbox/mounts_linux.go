@@ -11,30 +11,30 @@ import (
 
 const (
 	mountFenced = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
-	// tmpInodes bounds the files of an empty directory: each costs the kernel
-	// about a kilobyte that is not counted as content.
+	// tmpInodes limits the number of files in a tmpfs: each uses about 1 KiB of kernel
+	// memory that does not count towards the size of the tmpfs.
 	tmpInodes = 64 << 10
 )
 
-// devices are the harmless ones.
+// devices lists the harmless devices that a command may use.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// tree builds what a command sees, in a mount namespace of its own.
+// tree builds the file system that a command sees, in its own mount namespace.
 type tree struct {
 	layers []layer
-	// sources are the detached copies of what is bound, by the layer's index,
-	// and nodes those of the devices, by name.
+	// sources holds the descriptors of detached mounts by the index of their layer, nodes
+	// those of the devices by name.
 	sources map[int]int
 	nodes   map[string]int
 }
 
-// build makes the layers the whole file system of this process. stage is a
-// directory that exists; nothing of it is changed.
+// build replaces the file system of this process by the layers. It mounts the new root
+// over stage, an existing directory, whose contents do not change.
 func (t *tree) build(stage string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("detach from the machine's mounts: %w", err)
 	}
-	// All sources are taken before anything is laid over them.
+	// Open all sources before any mount can cover them.
 	if err := t.take(); err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func (t *tree) build(stage string) error {
 	return nil
 }
 
-// seal makes read only what the layers do not give for writing. Until then
-// our own settings can be written under /proc/sys.
+// seal makes all mounts read-only that no layer declares writable. It comes last, because
+// setKernel must write settings under /proc/sys first.
 func (t *tree) seal() error {
 	for _, l := range t.layers {
 		if l.Kind == layerTmpfs && !l.Writable || l.Kind == layerProc || l.Kind == layerDev {
@@ -109,8 +109,9 @@ func (t *tree) take() error {
 	return nil
 }
 
-// newProc returns a /proc of this namespace. The kernel gives one only to who
-// still sees another.
+// newProc returns a detached /proc of this PID namespace. The kernel allows that only
+// while another /proc is fully visible in the mount namespace, so it must happen before
+// the old root is unmounted.
 func newProc() (int, error) {
 	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -127,7 +128,8 @@ func newProc() (int, error) {
 	return fd, nil
 }
 
-// detached returns a copy of the mounts at path that is mounted nowhere yet.
+// detached returns a descriptor of a copy of the mounts at path. The copy is not mounted
+// anywhere yet.
 func detached(path string, writable bool, attr uint64) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -173,7 +175,7 @@ func (t *tree) lay(i int, l layer) error {
 	return fmt.Errorf("unknown kind of layer %q", l.Kind)
 }
 
-// attach mounts a detached copy at target, which it makes if it is missing.
+// attach mounts a detached mount at target, and creates target if it does not exist.
 func attach(fd int, target string) error {
 	defer func() { _ = unix.Close(fd) }()
 	var st unix.Stat_t
@@ -215,9 +217,9 @@ func (t *tree) layDevices(dir string) error {
 	return unix.Mount("devpts", filepath.Join(dir, "pts"), "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
 }
 
-// setKernel writes a setting of the sandbox's own namespaces. Older kernels
-// have some of them for the whole machine only and refuse; they are a second
-// fence behind what watches from outside.
+// setKernel writes a kernel setting of the sandbox's namespaces. Errors are ignored: older
+// kernels have some settings only for the whole machine and refuse the write, and the
+// settings only back up the watcher outside.
 func setKernel(name string, value int64) {
 	_ = os.WriteFile("/proc/sys/"+name, []byte(strconv.FormatInt(value, 10)), 0)
 }

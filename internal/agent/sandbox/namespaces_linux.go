@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces runs each command in a second start of this program, which is the
-// first process of namespaces of its own.
+// namespaces is the built-in sandbox. For each command, it starts this program again, as
+// the first process of new namespaces.
 type namespaces struct{}
 
-// detectNamespaces proves that the kernel lets us build a sandbox.
+// detectNamespaces returns the built-in sandbox if a test command runs in it.
 func detectNamespaces(ctx context.Context) (Sandbox, error) {
 	if !reentrant {
 		return nil, errors.New("this program cannot be the first process of a sandbox")
 	}
 	if version := Landlock(); version < minLandlock {
-		return nil, fmt.Errorf("the kernel enforces version %d of Landlock, namespaces of our own need %d (Linux 5.19, with landlock in its lsm= list)", version, minLandlock)
+		return nil, fmt.Errorf("the kernel enforces version %d of Landlock, the built-in sandbox needs version %d (Linux 5.19, with landlock in its lsm= list)", version, minLandlock)
 	}
 	if err := probe(ctx, namespaces{}); err != nil {
-		return nil, fmt.Errorf("namespaces of our own do not work here: %w", err)
+		return nil, fmt.Errorf("the built-in namespace sandbox does not work here: %w", err)
 	}
 	return namespaces{}, nil
 }
@@ -46,15 +46,15 @@ func (namespaces) Run(ctx context.Context, cmd Command, policy Policy) (Result, 
 	data := make([]string, statusFD)
 	data[argsFD] = string(told)
 	p := process{
-		// The image that runs, also when another one was installed over it.
+		// The running executable, even after an update replaced its file.
 		path: "/proc/self/exe", argv: []string{"lilac", argFirst}, dir: "/", env: []string{},
 		cmd: cmd, data: data, status: statusFD, attr: separate, limits: r.Limits, written: r.written(),
 	}
 	return p.confined(ctx)
 }
 
-// separate starts a process in namespaces of its own, with the rights that it
-// needs to build them and gives up before the command starts.
+// separate makes a process start in new namespaces. It grants the capabilities that the
+// process needs to build the sandbox; the process drops them before the command starts.
 func separate(attr *syscall.SysProcAttr) {
 	attr.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP

@@ -16,8 +16,8 @@ import (
 	"lilac/internal/agent/sandbox"
 )
 
-// listen returns a Unix socket in a directory of its own, as the tool server
-// and the proxy have them.
+// listen returns a Unix socket in its own directory, like those of the tool server and the
+// proxy.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lilac-sock-")
@@ -32,8 +32,8 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// The test program, called by another name, is a client that says a word to a
-// socket and prints the answer.
+// sayTo sends a word to a socket and prints the answer. The test binary runs it as a client
+// in the sandbox.
 func sayTo(socket, word string) error {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestBoundSocketIsTalkedToWithoutANetwork(t *testing.T) {
 		if res.ExitCode != 0 && out != "heard hello\n" || !strings.HasPrefix(out, "heard hello\n") {
 			t.Errorf("%+v %q", res, out)
 		}
-		// Without the bind it is not there: the control.
+		// Control: without the bind, the socket is not visible.
 		policy.Binds = policy.Binds[1:]
 		if out, res := script(t, box, policy, "tools hello", sayEnv+"="+listener.Addr().String()); res.ExitCode == 0 || strings.Contains(out, "heard") {
 			t.Errorf("control: %+v %q", res, out)

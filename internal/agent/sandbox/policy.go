@@ -203,12 +203,11 @@ func startDir(dir, workspace string) (string, error) {
 	return real, nil
 }
 
-// WithPrograms is the variable PATH of a command that finds the programs of a
-// directory before the machine's. It is for commands that are not confined:
-// others see nothing but what is bound.
+// WithPrograms returns a PATH variable that puts dir before the machine's directories. It
+// is for unconfined commands; confined commands see only the bound paths.
 func WithPrograms(dir string) string { return "PATH=" + dir + ":" + basePath }
 
-// environment is everything that a command gets to see of variables.
+// environment returns the complete environment of a command.
 func (r resolved) environment(extra []string) []string {
 	env := []string{
 		"HOME=" + r.Workspace, "PATH=" + basePath, "TMPDIR=/tmp", "LANG=C.UTF-8",
@@ -235,7 +234,7 @@ func inside(path, dir string) bool {
 
 func overlap(a, b string) bool { return inside(a, b) || inside(b, a) }
 
-// written are the directories that a command may write outside of memory.
+// written returns the directories on disk that a command may write to.
 func (r resolved) written() []string {
 	dirs := []string{r.Workspace}
 	for _, bind := range r.Binds {

@@ -10,8 +10,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// A command that may write where another path lies puts a link there, and the
-// next command would be shown what it points to.
+// A bind must not lead through a directory that commands may write to: a command could
+// replace the path by a link, and the next command would see the target of the link.
 func TestWhatACommandMayWriteDecidesNothingThatIsShown(t *testing.T) {
 	dir := t.TempDir()
 	for _, made := range []string{"p/ws", "p/data", "ws", "away"} {
@@ -58,8 +58,8 @@ func TestWhatACommandMayWriteDecidesNothingThatIsShown(t *testing.T) {
 	}
 }
 
-// The link is made between two commands: what was resolved for the first one
-// holds for no other.
+// Paths are resolved again for every command, because a command may have created a link
+// since the last one.
 func TestALinkThatACommandMadeIsNotFollowed(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		dir := t.TempDir()

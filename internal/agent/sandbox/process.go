@@ -13,54 +13,57 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// drainGrace is how long output and status may still arrive after every
-// process of a command was told to die. Usually they end at once; only what
-// escaped from an unconfined process group can hold them open.
+// drainGrace is how long to keep reading output and status after the processes of a
+// command were killed. Usually the pipes close at once. Only a process that left an
+// unconfined process group can keep them open.
 const drainGrace = 400 * time.Millisecond
 
-// deathGrace bounds how long the processes of a sandbox that were told to die
-// are waited for. They do so at once unless the kernel holds one of them, and
-// as soon as they get a processor.
+// deathGrace limits the wait for the killed processes of a sandbox. They usually exit at
+// once; the exceptions are a process in uninterruptible sleep and a machine under heavy
+// load.
 const deathGrace = 5 * time.Second
 
-// process is one run of a program in a process group of its own.
+// process describes one run of a program in its own process group.
 type process struct {
 	path string
 	argv []string
 	dir  string
-	env  []string // exactly what it gets
+	env  []string // the complete environment
 	cmd  Command
-	// data are the contents of further descriptors that it reads, by number.
+	// data holds the contents of additional file descriptors, indexed by their number.
 	data []string
-	// status, when not zero, is the descriptor on which the sandbox reports.
+	// status is the descriptor on which the sandbox reports, or zero for none.
 	status int
-	// gate, when not zero, is the descriptor that it reads before it lets the
-	// command start; that happens when the limits are set.
+	// gate is the descriptor that bubblewrap reads before it starts the command, or zero
+	// for none. A byte is written to it once the limits are set.
 	gate int
-	// attr, when set, are further wishes for how it is started.
+	// attr changes the attributes with which the process starts; it may be nil.
 	attr func(*syscall.SysProcAttr)
-	// limits bound what it may use. Without a sandbox only output is bounded.
+	// limits bound the resources of the process. Without a sandbox, only the output is
+	// bounded.
 	limits Limits
-	// least is the memory that the kernel grants to one process even where all of
-	// them together may have less.
+	// least is the smallest per-process memory limit to set in the kernel, in bytes, even
+	// if the limit for all processes together is lower.
 	least int64
-	// written are the directories on whose disks it may write.
+	// written lists the directories that the process may write to. The free space of
+	// their disks is watched.
 	written []string
-	// setup, when set, sees the beginning of its standard error.
+	// setup, if not nil, keeps the beginning of its standard error.
 	setup *prefix
 }
 
-// ending is how a process ended.
+// ending is the outcome of a process.
 type ending struct {
 	Result
-	// ran says that the command was started, so that the exit code is its own
-	// and not that of a sandbox that did not come up.
+	// ran reports that the command was started. Otherwise, the exit code is that of a
+	// sandbox that failed to start.
 	ran bool
-	// reason is what the sandbox says about why it did not come up.
+	// reason is the sandbox's own message about why it did not start.
 	reason string
 }
 
-// confined runs a process that is a sandbox.
+// confined runs a process that builds a sandbox, and returns an error if the sandbox did
+// not start.
 func (p process) confined(ctx context.Context) (Result, error) {
 	end, err := p.run(ctx)
 	switch {
@@ -80,7 +83,7 @@ func (p process) confined(ctx context.Context) (Result, error) {
 	})
 }
 
-// prefix keeps the first bytes that are written to it.
+// prefix keeps the first limit bytes that are written to it and drops the rest.
 type prefix struct {
 	limit int
 	buf   bytes.Buffer

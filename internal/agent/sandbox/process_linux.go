@@ -17,8 +17,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// files are the descriptors around one process: the child's ends are closed as
-// soon as it has them, ours when it is over.
+// files holds the descriptors of one process. The child's ends are closed in this process
+// once the child has started, our ends when it has ended.
 type files struct{ child, ours []*os.File }
 
 func closeAll(list []*os.File) {
@@ -27,7 +27,7 @@ func closeAll(list []*os.File) {
 	}
 }
 
-// pipe returns our reading end; the writing end goes to the child.
+// pipe creates a pipe that the child writes and this process reads.
 func (f *files) pipe() (read, write *os.File, err error) {
 	read, write, err = os.Pipe()
 	if err != nil {
@@ -37,7 +37,7 @@ func (f *files) pipe() (read, write *os.File, err error) {
 	return read, write, nil
 }
 
-// pipeIn returns our writing end; the reading end goes to the child.
+// pipeIn creates a pipe that this process writes and the child reads.
 func (f *files) pipeIn() (read, write *os.File, err error) {
 	read, write, err = os.Pipe()
 	if err != nil {
@@ -47,9 +47,9 @@ func (f *files) pipeIn() (read, write *os.File, err error) {
 	return read, write, nil
 }
 
-// memory returns a descriptor from which the child reads content. It is a
-// file in memory, so that no goroutine has to feed a pipe, and sealed, so that
-// no command fills memory with it that no limit counts.
+// memory returns a descriptor from which the child reads content. It is a memfd, so no
+// goroutine has to feed a pipe. It is sealed, because a command could otherwise grow the
+// file and use memory that no limit counts.
 func (f *files) memory(content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("lilac", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *files) memory(content []byte) (*os.File, error) {
 	return file, nil
 }
 
-// run runs the process to its end; when it returns, nothing of it is left.
+// run runs the process to its end. When it returns, no process of a sandbox is left.
 func (p process) run(ctx context.Context) (ending, error) {
 	if ctx.Err() != nil {
 		return ending{}, context.Cause(ctx)
@@ -129,7 +129,7 @@ func (p process) run(ctx context.Context) (ending, error) {
 	case end.Exceeded = <-watch.exceeded:
 	}
 
-	// The leader has not been reaped, so its number still names this group and no other.
+	// The leader has not been reaped yet, so its PID cannot belong to another process group.
 	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 	<-life.ended
 	unwatch()
@@ -158,9 +158,9 @@ func (p process) run(ctx context.Context) (ending, error) {
 	return end, cause
 }
 
-// admit sets the limits of the first process of a sandbox that waits at the
-// gate, and opens it. Without limits the gate stays closed and the sandbox
-// ends with us.
+// admit sets the limits of the first process of a sandbox, which waits at the gate, and
+// opens the gate. If the limits cannot be set, the gate stays closed and the command never
+// starts.
 func admit(gate *os.File, pid int, l Limits) error {
 	if gate == nil {
 		return nil
@@ -221,16 +221,17 @@ func (p process) prepare(fds *files) (cmd *exec.Cmd, streams []*stream, status, 
 	return cmd, streams, status, gate, nil
 }
 
-// life is the thread that a process hangs on.
+// life tracks a process on the OS thread that started it.
 type life struct {
-	started chan error    // the one result of starting it
-	ended   chan struct{} // closed when the leader is dead, before it is reaped
-	reap    chan struct{} // closed by the owner to let it be reaped
+	started chan error    // receives the result of the start once
+	ended   chan struct{} // closed when the leader has exited, before it is reaped
+	reap    chan struct{} // the owner closes it to have the leader reaped
 	reaped  chan struct{}
 }
 
-// start starts cmd on a thread that stays until it is reaped: the kernel's
-// parent death signal means the thread that forked, not the whole process.
+// start starts cmd on a locked OS thread that lives until cmd is reaped. The kernel sends
+// the parent death signal when the thread that forked exits, not when the process does
+// (prctl(2), PR_SET_PDEATHSIG).
 func start(cmd *exec.Cmd) *life {
 	l := &life{make(chan error, 1), make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	go func() {
@@ -249,20 +250,21 @@ func start(cmd *exec.Cmd) *life {
 		}
 		close(l.ended)
 		<-l.reap
-		_ = cmd.Wait() // how it ended is read from the ProcessState
+		_ = cmd.Wait() // the caller reads the outcome from cmd.ProcessState
 		close(l.reaped)
 	}()
 	return l
 }
 
-// pipeBytes is what a pipe holds at most.
+// pipeBytes is the capacity of a pipe in bytes (pipe(7)).
 const pipeBytes = 64 << 10
 
-// drain reads a pipe to its end or its deadline, and then what is left in it: a
-// machine that stood still meanwhile must not cost what was written before.
+// drain reads a pipe to its end or its deadline, and then what the pipe still holds. If
+// this process got no CPU time before the deadline, output that was written in time must
+// not be lost.
 type drain struct {
 	from *os.File
-	left int // how much is read after the deadline; somebody may write for ever
+	left int // bytes to read after the deadline; bounded because a process may keep writing
 }
 
 func (d *drain) Read(p []byte) (int, error) {
@@ -284,7 +286,7 @@ func (d *drain) Read(p []byte) (int, error) {
 		}
 	})
 	switch {
-	case failed != nil || empty != nil: // somebody may still write
+	case failed != nil || empty != nil: // the pipe is empty but still open for writing
 		return 0, err
 	case n == 0:
 		return 0, io.EOF
@@ -293,15 +295,15 @@ func (d *drain) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// stream carries output from the process to a writer.
+// stream copies output of the process to a writer.
 type stream struct {
 	from  *os.File
 	to    io.Writer
 	setup *prefix
 }
 
-// copy reads to the end even when nobody takes the words, so that the process
-// never blocks on a full pipe.
+// copy reads the pipe to its end, even after the writer fails, because the process would
+// block on a full pipe.
 func (s *stream) copy(printed *meter) {
 	buf := make([]byte, 32<<10)
 	from := drain{from: s.from, left: pipeBytes}
@@ -323,7 +325,7 @@ func (s *stream) copy(printed *meter) {
 	}
 }
 
-// meter counts what all streams of a command carry.
+// meter counts the output bytes of all streams of a command.
 type meter struct {
 	exceed func(Exceeded)
 
@@ -331,7 +333,7 @@ type meter struct {
 	left int64
 }
 
-// take returns how many of n bytes are within the limit.
+// take counts n bytes and returns how many of them are within the limit.
 func (m *meter) take(n int) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// run refuses: the promises about what is left of a command are kept with
-// means that only Linux has.
+// run returns an error, because ending all processes of a command reliably needs features
+// of Linux.
 func (p process) run(context.Context) (ending, error) {
 	return ending{}, fault.New(fault.Unavailable, "Commands can be run on Linux only.")
 }

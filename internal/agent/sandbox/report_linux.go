@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// report is what a sandbox tells about its command.
+// report collects the status messages of a sandbox.
 type report struct {
 	started  bool
-	exitCode *int   // of the command, when it has exited by itself
-	reason   string // why it was not started
-	init     int    // a pidfd of the first process of bubblewrap's namespace, or -1
+	exitCode *int   // exit code of the command; nil until it exits by itself
+	reason   string // why the command was not started
+	init     int    // pidfd of the first process in bubblewrap's PID namespace, or -1
 }
 
 // ran reports whether the command was started.
 func (r report) ran() bool { return r.started || r.exitCode != nil }
 
-// readReport reads the report to its end. The first process of bubblewrap's
-// namespace is handed to admit, and pinned while bubblewrap is still alive: if
-// bubblewrap is killed before it has tied that process to itself, nothing else
-// would end it.
+// readReport reads the status messages to their end, and passes the first process of
+// bubblewrap's PID namespace to admit. It opens a pidfd of that process while bubblewrap
+// still runs: if bubblewrap is killed before it sets the parent death signal, nothing else
+// would end the process.
 func readReport(status *os.File, admit func(pid int) error) report {
 	r := report{init: -1}
 	if status == nil {
@@ -44,7 +44,7 @@ func readReport(status *os.File, admit func(pid int) error) report {
 			r.init = pin(line.ChildPID, line.PIDNamespace)
 			switch err := admit(line.ChildPID); {
 			case errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPIPE):
-				// It has ended already, and bubblewrap says why.
+				// The process has already ended; bubblewrap reports why.
 			case err != nil:
 				r.reason = err.Error()
 				r.signal()
@@ -59,8 +59,8 @@ func readReport(status *os.File, admit func(pid int) error) report {
 	}
 }
 
-// pin opens the process pid if it is the one of that namespace, and not
-// another one that got its number.
+// pin opens a pidfd of pid. It returns -1 if the process is not in that PID namespace,
+// because another process may have reused the PID.
 func pin(pid int, namespace uint64) int {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -74,17 +74,17 @@ func pin(pid int, namespace uint64) int {
 	return fd
 }
 
-// signal tells the namespace, every process in it, to end.
+// signal kills all processes in the PID namespace, by killing the first one.
 func (r report) signal() {
 	if r.init >= 0 {
 		_ = unix.PidfdSendSignal(r.init, unix.SIGKILL, nil, 0)
 	}
 }
 
-// kill ends the namespace and returns when its processes are gone: the first
-// one ends only after all others have. Bubblewrap, which has ended before, does
-// not wait for it. Who takes in orphans then has to, and that may be us: the
-// first process of a container.
+// kill ends the PID namespace and waits up to deathGrace until its processes are gone: the
+// kernel lets the first process exit only after all others. Bubblewrap has ended before and
+// does not reap the first process. Its new parent must do that, which is this process if it
+// is the first process of a container.
 func (r report) kill() {
 	if r.init < 0 {
 		return
@@ -102,6 +102,6 @@ func (r report) kill() {
 			break
 		}
 	}
-	_ = unix.Waitid(unix.P_PIDFD, r.init, nil, unix.WEXITED|unix.WNOHANG, nil) // ECHILD: it is not ours
+	_ = unix.Waitid(unix.P_PIDFD, r.init, nil, unix.WEXITED|unix.WNOHANG, nil) // ECHILD: another process is the parent
 	_ = unix.Close(r.init)
 }

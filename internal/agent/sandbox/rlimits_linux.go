@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setLimits sets what the kernel can limit for one process, 0 for this one; what it
-// starts from then on inherits it. The number of processes is counted for the
-// user of the sandbox, and not at all where that is root: there, and for what
-// all processes use together, the watcher counts.
+// setLimits sets the resource limits of one process; pid 0 is this process. Processes that
+// it starts later inherit them. The kernel counts RLIMIT_NPROC per user of the sandbox and
+// exempts root. For root, and for the total usage of all processes, the watcher counts.
 func setLimits(pid int, l Limits) error {
 	for _, limit := range []struct {
 		resource int
@@ -35,8 +34,8 @@ func setLimits(pid int, l Limits) error {
 			return fmt.Errorf("limit %s: %w", limit.name, err)
 		}
 	}
-	// The kernel counts from 20 down; a priority that is lower yet stays as it is,
-	// since not everybody may raise one.
+	// The system call returns 20 minus the nice value. An even lower priority stays as it
+	// is, because raising a priority needs privileges.
 	if priority, err := unix.Getpriority(unix.PRIO_PROCESS, pid); err != nil {
 		return fmt.Errorf("read the priority of the command: %w", err)
 	} else if 20-priority >= niceness {
@@ -48,10 +47,10 @@ func setLimits(pid int, l Limits) error {
 	return nil
 }
 
-// besideUs raises the memory that one process may ask for to what this one has and
-// may come to need: the limit that a command inherits is ours as well, and Go
-// ends a program that gets no memory for another thread. What all processes have
-// together the watcher holds to the limit as it is.
+// besideUs raises the per-process memory limit to what this process uses plus ourRoom. The
+// command inherits the limit from this process, and Go aborts a program that gets no memory
+// for another thread. The watcher still enforces the original limit on the total of all
+// processes.
 func (l Limits) besideUs() (Limits, error) {
 	var data int64
 	statm, err := os.ReadFile("/proc/self/statm")
@@ -64,20 +63,20 @@ func (l Limits) besideUs() (Limits, error) {
 	return l.withLeast(data*int64(os.Getpagesize()) + ourRoom), nil
 }
 
-// withLeast lets one process ask for that much memory at least.
+// withLeast raises the per-process memory limit to at least that many bytes.
 func (l Limits) withLeast(memory int64) Limits {
 	l.MemoryBytes = max(l.MemoryBytes, memory)
 	return l
 }
 
-// ourRoom holds the stacks of eight threads, which are as large as the limit on
-// stacks says where this program was built with cgo: usually 8 MiB.
+// ourRoom is enough for the stacks of eight threads, in bytes. In a program built with cgo,
+// a stack has the size of the stack limit, usually 8 MiB.
 const ourRoom = 64 << 20
 
-// expendable makes the kernel take a process, 0 for this one, and what it starts
-// from then on before us where memory runs out: on the machine, or in the part of it that
-// a service or a container may have. It is no fence, so a kernel that refuses
-// is no reason to refuse the command.
+// expendable makes the kernel's OOM killer choose a process and its future children before
+// Lilac's process, on the machine and within the memory limit of a service or a container.
+// pid 0 is this process. Errors are ignored: no protection depends on it, so the command
+// still runs.
 func expendable(pid int) {
 	name := "self"
 	if pid != 0 {
@@ -86,14 +85,15 @@ func expendable(pid int) {
 	_ = os.WriteFile("/proc/"+name+"/oom_score_adj", []byte(strconv.Itoa(expendability)), 0)
 }
 
-// expendability counts as if half of the memory were in use by the process.
+// expendability is the OOM score adjustment: the OOM killer counts as if the process used
+// another 50% of the memory (proc_pid_oom_score_adj(5)).
 const expendability = 500
 
-// niceness lets whoever watches a command go before it.
+// niceness is the nice value of a command, so that the watcher gets CPU time first.
 const niceness = 10
 
-// processLimit is no limit on kernels before 5.14, which count the processes
-// of the user on the whole machine, ours among them.
+// processLimit returns the value for RLIMIT_NPROC. There is no limit on kernels before
+// 5.14, which count all processes of the user on the machine, Lilac's included.
 func processLimit(l Limits) int64 {
 	if kernelFrom(5, 14) {
 		return l.kernelProcesses()
@@ -101,12 +101,12 @@ func processLimit(l Limits) int64 {
 	return math.MaxInt64
 }
 
-// boundsRoot reports whether our own namespaces bound the processes of a
-// command and bubblewrap does not: the kernel exempts root from the limit on a
-// user's processes, but it bounds the numbers of a process namespace.
+// boundsRoot reports whether only the built-in sandbox can limit the number of processes.
+// The kernel exempts root from RLIMIT_NPROC, but since Linux 6.14 pid_max applies per PID
+// namespace, and only the built-in sandbox sets that.
 func boundsRoot() bool { return os.Getuid() == 0 && kernelFrom(6, 14) }
 
-// kernelFrom reports whether the kernel is of a version or a later one.
+// kernelFrom reports whether the kernel has at least that version.
 func kernelFrom(wantMajor, wantMinor int) bool {
 	var name unix.Utsname
 	var major, minor int

@@ -17,5 +17,5 @@ func enter() {}
 
 func boundsRoot() bool { return false }
 
-// Landlock returns zero: it is part of Linux.
+// Landlock returns zero, because only Linux has it.
 func Landlock() int { return 0 }

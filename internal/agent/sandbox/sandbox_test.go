@@ -18,8 +18,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// offered are the kinds of sandbox that this machine offers. Every kernel that
-// lets bubblewrap work and has Landlock offers both.
+// offered returns the kinds of sandbox that work on this machine. If bubblewrap works and
+// the kernel has Landlock, both must work.
 func offered(t *testing.T) map[string]sandbox.Sandbox {
 	t.Helper()
 	boxes := map[string]sandbox.Sandbox{}
@@ -49,7 +49,7 @@ func confined(t *testing.T, test func(t *testing.T, box sandbox.Sandbox)) {
 	}
 }
 
-// each runs a test in every kind of sandbox and, as its control, unconfined.
+// each runs a test in every kind of sandbox and, as a control, unconfined.
 func each(t *testing.T, test func(t *testing.T, box sandbox.Sandbox, confined bool)) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) { test(t, box, true) })
 	t.Run("control", func(t *testing.T) { test(t, sandbox.Unconfined(), false) })
@@ -146,7 +146,7 @@ func TestSandboxHidesWhatIsNotTheCommands(t *testing.T) {
 			})
 		}
 		t.Run("write outside the workspace", func(t *testing.T) {
-			// Inside, the path may be one of the sandbox's own /tmp.
+			// In the sandbox, the path may be in the sandbox's own /tmp.
 			script(t, box, sandbox.Policy{Workspace: ws}, "echo x > "+base+"/escaped")
 			if _, err := os.Stat(filepath.Join(base, "escaped")); (err == nil) == confined {
 				t.Errorf("the file outside: %v", err)
@@ -183,7 +183,8 @@ func TestBindsAreShownAsAsked(t *testing.T) {
 	})
 }
 
-// The directory around a project is shown, and the project can still be written.
+// A read-only bind of the directory around the workspace does not make the workspace
+// read-only.
 func TestWhatIsShownAroundTheWorkspaceDoesNotCoverIt(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		around := t.TempDir()
@@ -249,8 +250,8 @@ func sleepers(mark string) []int {
 	return pids
 }
 
-// measured is within which time something has to happen: what was promised in
-// the long form, which has a machine of its own, and else twenty times that.
+// measured returns the time limit for an assertion: the promised time in the long form,
+// which runs on an otherwise idle machine, and twenty times as long otherwise.
 func measured(promised time.Duration) time.Duration {
 	if os.Getenv("LILAC_LONG") != "" {
 		return promised
@@ -269,7 +270,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 
 func TestCancelLeavesNoProcess(t *testing.T) {
 	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
-		// A number of seconds that nobody else sleeps, to find the processes by.
+		// A unique number of seconds to sleep identifies the processes.
 		mark := fmt.Sprintf("6%d.%d", os.Getpid(), map[bool]int{true: 1, false: 2}[confined])
 		wanted := errors.New("wanted")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -290,7 +291,7 @@ func TestCancelLeavesNoProcess(t *testing.T) {
 		if took := time.Since(before); took > measured(time.Second) {
 			t.Errorf("it took %v", took)
 		}
-		if !confined { // who is told to die without a sandbox is not waited for
+		if !confined { // unconfined, Run does not wait for killed processes
 			waitFor(t, "the end of those in the group", func() bool { left = sleepers(mark); return len(left) <= 1 })
 		}
 		if !errors.Is(err, wanted) {
@@ -299,7 +300,7 @@ func TestCancelLeavesNoProcess(t *testing.T) {
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		// The control loses what left its process group: the test can see that.
+		// Control: unconfined, the process that left its group survives, and the test finds it.
 		if want := map[bool]int{true: 0, false: 1}[confined]; len(left) != want {
 			t.Errorf("%d processes are left, want %d", len(left), want)
 		}
@@ -337,7 +338,7 @@ func TestTimeoutIsToldApartFromCancel(t *testing.T) {
 	each(t, func(t *testing.T, box sandbox.Sandbox, _ bool) {
 		var out bytes.Buffer
 		var timeout time.Duration
-		// On a busy machine it takes a while until a command begins.
+		// On a busy machine, the command may start late.
 		for timeout = 300 * time.Millisecond; out.Len() == 0 && timeout < time.Minute; timeout *= 2 {
 			res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"bash", "-c", "echo begun; sleep 600"}, Stdout: &out, Timeout: timeout},
 				sandbox.Policy{Workspace: t.TempDir()})
@@ -365,9 +366,9 @@ func TestUnavailableSandboxRefuses(t *testing.T) {
 	for name, program := range map[string]string{
 		"not installed": "",
 		"does not work": "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n",
-		// Its first process is gone before it is looked at.
+		// The first process is gone before its PID is checked.
 		"ends at once": "#!/bin/sh\necho '{\"child-pid\": 1073741824}' >&4\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n",
-		// One that ignores the policy must not pass for a sandbox.
+		// A program that ignores the policy must not be accepted as a sandbox.
 		"only pretends": "#!/bin/sh\nexit 0\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -428,7 +429,7 @@ func TestOurOwnNamespacesTakeThePlaceOfBubblewrap(t *testing.T) {
 	}
 }
 
-// A sandbox is a machine without user namespaces: in it there is no other one.
+// Inside a sandbox, user namespaces are not available, so opening another sandbox fails.
 func TestMachineWithoutUserNamespacesRefuses(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -452,8 +453,7 @@ func TestMachineWithoutUserNamespacesRefuses(t *testing.T) {
 	})
 }
 
-// No signal of a command ends the first process of its sandbox, and the
-// command with it.
+// A command cannot kill the first process of its sandbox, and so itself, with a signal.
 func TestNoSignalEndsTheFirstProcess(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		out, res := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, "for n in $(seq 64); do kill -$n 1; done 2>/dev/null; sleep 0.05; echo alive")

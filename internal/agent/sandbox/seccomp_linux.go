@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidden are system calls that no command needs and that have let commands
-// out of sandboxes before: they reach into other processes, change mounts and
-// namespaces, load code into the kernel, or are large and young.
+// forbidden lists system calls that no command needs and that have allowed sandbox escapes
+// before. They access other processes, change mounts and namespaces, load code into the
+// kernel, or are new with a large attack surface.
 var forbidden = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
@@ -26,62 +26,65 @@ var forbidden = []uint32{
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 }
 
-// missing are system calls that answer as if the kernel did not have them, so
-// that programs fall back: to clone and openat, whose flags can be seen, and to files, whose
-// memory is bounded, and pipes, of which one process has only so many. What waits in System V message queues is not.
+// missing lists system calls that return ENOSYS, as if the kernel did not support them, so
+// that programs use alternatives: clone and openat instead of clone3 and openat2, because
+// a filter cannot read flags in memory; files in a bounded tmpfs instead of memfds; pipes,
+// which are bounded by the descriptors, instead of System V message queues, which no limit
+// counts.
 var missing = []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_MSGGET}
 
-// modeArg is which argument of a system call is the mode of a file.
+// modeArg names the argument of a system call that is a file mode.
 type modeArg struct{ number, arg uint32 }
 
-// A program that runs as who owns it would let other users of the machine be the
-// one that we run as, so commands give no file such a mode: neither by these
-// system calls, nor where the argument before the mode says that a file is made.
+// A set-user-ID file in the workspace would let other users of the machine act as Lilac's
+// user. So the filter denies such modes: in withMode always, and in withModeIfNew if the
+// flags, the argument before the mode, create a file.
 var (
 	withMode      = []modeArg{{unix.SYS_FCHMOD, 1}, {unix.SYS_FCHMODAT, 2}, {unix.SYS_FCHMODAT2, 2}, {unix.SYS_MKNODAT, 2}}
 	withModeIfNew = []modeArg{{unix.SYS_OPENAT, 3}}
-	// The same as only x86-64 has them: chmod, creat and mknod; open.
+	// The older calls that only x86-64 has: chmod, creat, and mknod; open.
 	withModeX86      = []modeArg{{90, 1}, {85, 1}, {133, 1}}
 	withModeIfNewX86 = []modeArg{{2, 2}}
 )
 
-// families are the kinds of sockets that a command may make: those that a
-// network namespace holds and that programs need. Others ignore namespaces
-// (AF_VSOCK reaches the host of a virtual machine), or are large and seldom used.
+// families lists the socket families that a command may use: those that programs need and
+// that a network namespace confines. Other families ignore namespaces (AF_VSOCK reaches the
+// host of a virtual machine), or are rarely used and have a large attack surface.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
 const (
-	// asOwner are the bits that let a program run as its owner or group.
+	// asOwner holds the set-user-ID and set-group-ID bits.
 	asOwner = unix.S_ISUID | unix.S_ISGID
-	// makesFile are the flags with which a file is made.
+	// makesFile holds the flags of open that create a file.
 	makesFile    = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	newNamespace = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-	// segmentBytes is the most for one segment of System V shared memory, which
-	// no limit on processes counts. Who still uses it needs a few bytes.
+	// segmentBytes is the maximum size of one System V shared memory segment. No limit on
+	// processes counts these segments, and programs that still use them need only a few
+	// bytes.
 	segmentBytes = 64 << 10
-	// semaphores is the most for one System V set. There may be 32,000 sets,
-	// and the kernel's own 32,000 in each would be all of the memory.
+	// semaphores is the maximum number of semaphores in one System V set. The kernel allows
+	// 32,000 sets of 32,000 semaphores, which could use all of the memory.
 	semaphores = 32
 )
 
-// architecture names the one instruction set whose system calls are let through.
+// architecture maps GOARCH to the only architecture whose system calls are allowed.
 var architecture = map[string]uint32{
 	"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64,
 }
 
-// x32 marks the second set of numbers that an x86-64 kernel may answer to.
+// x32 marks the system call numbers of the x32 ABI of x86-64.
 const x32 = 0x40000000
 
-// The offsets in what the kernel shows to a filter (little endian on all of
-// the architectures above).
+// Offsets in struct seccomp_data. All architectures above are little-endian, so the lower
+// half of an argument comes first.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
 	offsetArgs   = 16
 )
 
-// seccompFilter returns the program that refuses what is forbidden.
+// seccompFilter returns the BPF program that filters system calls.
 func seccompFilter() ([]unix.SockFilter, error) {
 	arch, ok := architecture[runtime.GOARCH]
 	if !ok {
@@ -108,7 +111,7 @@ func seccompFilter() ([]unix.SockFilter, error) {
 	for _, number := range missing {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse(unix.ENOSYS))
 	}
-	// argument refuses a call when a test of the lower half of an argument holds.
+	// argument denies a call if a test of the lower half of an argument succeeds.
 	argument := func(number, arg uint32, test uint16, k uint32, errno unix.Errno) {
 		program = append(program,
 			jump(unix.BPF_JEQ, number, 0, 4), load(offsetArgs+8*arg), jump(test, k, 0, 1), refuse(errno), load(offsetNumber))
@@ -138,7 +141,7 @@ func seccompFilter() ([]unix.SockFilter, error) {
 	return append(program, answer(unix.SECCOMP_RET_ALLOW)), nil
 }
 
-// encodeFilter writes a program as bubblewrap reads it.
+// encodeFilter encodes a program as an array of struct sock_filter, which bubblewrap reads.
 func encodeFilter(program []unix.SockFilter) []byte {
 	var out []byte
 	for _, f := range program {
@@ -149,7 +152,7 @@ func encodeFilter(program []unix.SockFilter) []byte {
 	return out
 }
 
-// applyFilter installs a program for this thread and what it starts.
+// applyFilter installs a program for this thread and its future children.
 func applyFilter(program []unix.SockFilter) error {
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))

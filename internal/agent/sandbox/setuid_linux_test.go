@@ -15,11 +15,11 @@ import (
 	"lilac/internal/agent/sandbox"
 )
 
-// asOwner lets a program run as its owner and its group.
+// asOwner is a mode with the set-user-ID and set-group-ID bits.
 const asOwner = 0o6755
 
-// waysToSetUserID make the file "program", or change it. What they open stays
-// open until the probes end.
+// waysToSetUserID returns the ways to create or change the file "program" with such a mode.
+// Opened files stay open until the probes end.
 func waysToSetUserID() map[string]func() error {
 	here := unix.AT_FDCWD
 	cwd := uintptr(here)
@@ -53,7 +53,7 @@ func waysToSetUserID() map[string]func() error {
 			return unix.Linkat(here, fmt.Sprintf("/proc/self/fd/%d", fd), here, "program", unix.AT_SYMLINK_FOLLOW)
 		},
 	}
-	// Kernels before 6.6 do not have it.
+	// Kernels before 6.6 do not have fchmodat2.
 	if !errors.Is(call(unix.SYS_FCHMODAT2, cwd, text("/nonexistent"), 0o755, 0), unix.ENOSYS) {
 		ways["fchmodat2"] = changed(func(*os.File) error { return call(unix.SYS_FCHMODAT2, cwd, text("program"), asOwner, 0) })
 	}
@@ -67,8 +67,8 @@ func waysToSetUserID() map[string]func() error {
 	return ways
 }
 
-// A program that runs as its owner would let every user of the machine who
-// reaches the workspace be who we run as.
+// A set-user-ID program in the workspace would let every user of the machine who can reach
+// it act as Lilac's user.
 func init() {
 	for name, way := range waysToSetUserID() {
 		probes["program that runs as its owner, by "+name] = probe{try: func(target) error {
@@ -88,7 +88,7 @@ func init() {
 	}
 }
 
-// Programs that keep, set and copy other modes work as they do elsewhere.
+// Programs that preserve, set, and copy ordinary modes work as usual.
 func TestUsualModesWork(t *testing.T) {
 	const use = `set -e; umask 022; echo x > a; chmod 640 a; cp -p a b; install -m 755 a c; ln -s a l
 mkdir -m 1777 d; tar cf - a b c l d | (mkdir e; tar xpf - -C e); mktemp f.XXXXXX > /dev/null; mkfifo -m 600 p

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What a probe left that was killed is removed by the next one; what another one uses,
-// and what is not such a directory, is not.
+// A probe removes the directories that killed probes left behind, but not those in use and
+// not other directories.
 func TestWhatAKilledProbeLeftIsRemoved(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

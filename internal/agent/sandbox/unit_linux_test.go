@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The unit of the service filters system calls. Both sandboxes have to work
-// under it, on the oldest systemd that it is for, whose groups have the fewest
-// calls. The control is the same unit without the calls that it names itself.
+// The systemd unit filters system calls. Both sandboxes must work under the filter of the
+// oldest supported systemd, whose groups contain the fewest calls. The control is the same
+// unit without the individual calls that it lists.
 func TestTheUnitLeavesTheSandboxItsSystemCalls(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the numbers of the system calls are those of amd64")
@@ -50,8 +50,7 @@ func TestTheUnitLeavesTheSandboxItsSystemCalls(t *testing.T) {
 	}
 }
 
-// numbers are those of the calls that groups of systemd let through, and of
-// calls by name.
+// numbers returns the numbers of the system calls in systemd's groups and of the named calls.
 func numbers(t *testing.T, groups, names []string) string {
 	t.Helper()
 	missing := map[string]bool{}
@@ -87,7 +86,8 @@ func textOf(t *testing.T, path string) string {
 	return string(data)
 }
 
-// What the unit forbids is a promise, and what it leaves open the sandbox needs.
+// The unit must keep the documented restrictions, and must not restrict what the sandbox
+// needs.
 func TestTheUnitSaysWhatItHasTo(t *testing.T) {
 	said := map[string]string{}
 	for _, line := range strings.Split(textOf(t, "../../../deploy/lilac.service"), "\n") {
@@ -100,11 +100,11 @@ func TestTheUnitSaysWhatItHasTo(t *testing.T) {
 		"NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "AmbientCapabilities": "", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
 		"PrivateDevices": "yes", "ProtectClock": "yes", "ProtectKernelModules": "yes", "ProtectControlGroups": "yes",
 		"RestrictRealtime": "yes", "RestrictSUIDSGID": "yes", "LockPersonality": "yes", "SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM",
-		// There is a shell everywhere, and /bin/kill only with procps.
+		// Every system has a shell, but /bin/kill needs procps.
 		"ExecReload": `/bin/sh -c 'kill -HUP "$MAINPID"'`,
-		// A command that takes too much memory ends alone.
+		// If a command uses too much memory, only the command is killed.
 		"MemoryMax": "75%", "OOMPolicy": "continue",
-		// A /proc of one's own can only be mounted where no part of the other is covered.
+		// A new /proc can be mounted only if no part of the existing one is covered.
 		"ProtectKernelTunables": "no", "ProtectProc": "default", "ProtectHostname": "no", "ProtectKernelLogs": "no",
 	} {
 		if got, ok := said[key]; !ok || got != want {

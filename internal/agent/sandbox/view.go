@@ -16,7 +16,7 @@ type layerKind string
 const (
 	layerBind  layerKind = "bind"  // a path of the machine
 	layerLink  layerKind = "link"  // a symbolic link
-	layerText  layerKind = "text"  // a file with a content of ours, read only
+	layerText  layerKind = "text"  // a read-only file with content that Lilac provides
 	layerTmpfs layerKind = "tmpfs" // an empty directory in memory
 	layerProc  layerKind = "proc"  // the processes of the sandbox
 	layerDev   layerKind = "dev"   // the few harmless devices
@@ -38,7 +38,7 @@ type layer struct {
 // helperDir holds the programs that Lilac adds to a sandbox. It is first in the PATH.
 const helperDir = "/run/lilac/bin"
 
-// masks are small, empty and read only.
+// maskBytes is the size of the empty read-only directories that cover hidden paths.
 const maskBytes = 4 << 10
 
 // layers returns everything that a command sees.

@@ -16,28 +16,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How fast a command may grow, at the most that two busy cores were seen to
-// do. The watcher looks again before what is left could be used up.
+// The highest growth rates of a command that were measured on two busy cores. The watcher
+// checks again before a command could use up the rest of a limit at these rates.
 const (
-	growthBytes     = 4 << 30 // of memory, a second
-	growthProcesses = 20_000  // a second
+	growthBytes     = 4 << 30 // bytes of memory per second
+	growthProcesses = 20_000  // processes per second
 	shortestLook    = 2 * time.Millisecond
 	longestLook     = 50 * time.Millisecond
-	// diskLook is how often free space is asked for, and walkPause how long
-	// after looking through the files they are left alone.
+	// diskLook is the interval between checks of the free space, and walkPause the pause
+	// after a walk through all files.
 	diskLook  = 50 * time.Millisecond
 	walkPause = 2 * time.Second
-	// clockTick is by how much the time of a file may stand behind the clock.
+	// clockTick is the maximum lag of file times behind the clock: the kernel takes them
+	// from its last timer tick.
 	clockTick = 20 * time.Millisecond
 )
 
-// watcher looks at what a command uses from outside its sandbox. It finds the
-// processes in the sandbox's own /proc, which shows no others.
+// watcher measures the resources of a command from outside its sandbox. It reads the /proc
+// of the sandbox, which contains only the sandbox's processes.
 type watcher struct {
 	limits   Limits
 	dirs     []disk
 	began    time.Time
-	first    chan int // the first process of the sandbox, as we number it
+	first    chan int // receives the first process of the sandbox, as a PID in our namespace
 	exceeded chan Exceeded
 	once     sync.Once
 }
@@ -45,9 +46,9 @@ type watcher struct {
 // disk is a file system that the command may write to.
 type disk struct {
 	dir   string
-	free  int64 // bytes when the command started
+	free  int64 // free bytes when the command started
 	next  time.Time
-	small bool // it was nearly full already
+	small bool // nearly full when the command started
 }
 
 func newWatcher(limits Limits, dirs []string) *watcher {
@@ -60,7 +61,8 @@ func newWatcher(limits Limits, dirs []string) *watcher {
 	return w
 }
 
-// see tells the watcher the first process of the sandbox. It is told once.
+// see passes the PID of the sandbox's first process to the watcher. Only the first call
+// has an effect.
 func (w *watcher) see(pid int) {
 	select {
 	case w.first <- pid:
@@ -68,7 +70,7 @@ func (w *watcher) see(pid int) {
 	}
 }
 
-// exceed ends the command for a limit; the first one counts.
+// exceed ends the command because of a limit. Only the first call has an effect.
 func (w *watcher) exceed(what Exceeded) { w.once.Do(func() { w.exceeded <- what }) }
 
 // run watches until ctx ends or a limit is exceeded.
@@ -97,7 +99,7 @@ func (w *watcher) run(ctx context.Context) {
 		if dir != "" {
 			used, ok := w.count(dir)
 			if !ok {
-				return // the sandbox is gone
+				return // the sandbox has ended
 			}
 			if what := w.over(used); what != "" {
 				w.exceed(what)
@@ -120,7 +122,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// usage is what the processes of a sandbox use together.
+// usage is the total usage of all processes in a sandbox.
 type usage struct {
 	bytes     int64
 	processes int
@@ -136,15 +138,15 @@ func (w *watcher) over(u usage) Exceeded {
 	return ""
 }
 
-// time is how long the command needs at least to use up what is left.
+// time returns the shortest time in which the command could use up the rest of a limit.
 func (w *watcher) time(u usage) time.Duration {
 	memory := time.Duration(float64(w.limits.MemoryBytes-u.bytes) / growthBytes * float64(time.Second))
 	processes := time.Duration(float64(w.limits.Processes-u.processes) / growthProcesses * float64(time.Second))
 	return min(memory, processes)
 }
 
-// processesOf returns where the processes of a sandbox can be seen, or "" as
-// long as it is not built and its first process still sees ours.
+// processesOf returns the path of a sandbox's /proc. It returns "" while the sandbox is
+// still being built, because its first process then has our /proc.
 func processesOf(pid int) string {
 	dir := fmt.Sprintf("/proc/%d/root/proc", pid)
 	var ours, its unix.Stat_t
@@ -158,7 +160,7 @@ func processesOf(pid int) string {
 	return dir
 }
 
-// count adds up what the processes use. It stops when that is too much.
+// count adds up the usage of all processes. It stops early once a limit is exceeded.
 func (w *watcher) count(dir string) (u usage, ok bool) {
 	proc, err := os.Open(dir)
 	if err != nil {
@@ -181,12 +183,13 @@ func (w *watcher) count(dir string) (u usage, ok bool) {
 	}
 }
 
-// processUsage reads the memory that a process alone or with others of the
-// sandbox holds, and its threads. What it maps from files is the kernel's to drop.
+// processUsage reads the anonymous and shared memory of a process, in bytes, and its
+// number of threads. It does not count mapped files, because the kernel can drop those
+// pages.
 func processUsage(path string) (size int64, threads int) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return 0, 0 // it has just ended
+		return 0, 0 // the process has just ended
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
 		name, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
@@ -205,8 +208,8 @@ func processUsage(path string) (size int64, threads int) {
 	return size, threads
 }
 
-// tooManyFiles reports whether there are more files in memory, empty ones too,
-// than our own namespaces have room for: bubblewrap sets no bound.
+// tooManyFiles reports whether a tmpfs of the sandbox holds more files than the built-in
+// sandbox allows. Bubblewrap does not limit inodes, and even empty files use memory.
 func tooManyFiles(root string) bool {
 	for _, dir := range []string{"tmp", "dev/shm"} {
 		var st unix.Statfs_t
@@ -225,10 +228,10 @@ func freeBytes(dir string) (int64, bool) {
 	return int64(st.Bavail) * st.Bsize, true
 }
 
-// diskFull reports whether the command used too much of a disk. Others write
-// there too: so when the free space shrank by the limit, the files are looked
-// through for what changed since the command started. Nothing is looked for
-// when the disk is nearly full: then the command ends, whoever filled it.
+// diskFull reports whether the command must end because of disk usage. Other programs may
+// write to the same disk. So when the free space has shrunk by the limit, diskFull adds up
+// the files that changed since the command started. If the disk becomes nearly full, the
+// command ends in any case, whichever program filled the disk.
 func (w *watcher) diskFull(ctx context.Context, now time.Time) bool {
 	for i := range w.dirs {
 		d := &w.dirs[i]
@@ -250,15 +253,15 @@ func (w *watcher) diskFull(ctx context.Context, now time.Time) bool {
 	return false
 }
 
-// changedBytes adds up what the files hold that changed since a time, until
-// that is enough.
+// changedBytes adds up the sizes of the files that changed since a time. It stops once the
+// sum reaches enough.
 func changedBytes(ctx context.Context, dir string, since time.Time, enough int64) (total int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if ctx.Err() != nil || total >= enough {
 			return fs.SkipAll
 		}
 		if err != nil || entry.IsDir() {
-			return nil // what cannot be read is left out
+			return nil // skip unreadable directories
 		}
 		info, err := entry.Info()
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"lilac/internal/store"
 )
 
-// A backup of what is damaged is made and can be restored, and whoever makes or
-// restores it without reading is told by the exit code.
+// A backup of damaged files succeeds and can be restored, but the exit code of both commands
+// reports the damage, so that scripts notice it.
 func TestBackupReportsDamagedFiles(t *testing.T) {
 	dir, temp := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: store.Migrations})
@@ -59,7 +59,8 @@ func TestBackupReportsDamagedFiles(t *testing.T) {
 	}
 }
 
-// So is who makes or restores one in which files are missing that nobody could list.
+// The exit codes also report files that are missing in a backup because their directory could
+// not be read.
 func TestBackupReportsUnreadableDirectories(t *testing.T) {
 	m := backup.Manifest{Entries: []backup.Entry{{Name: db.FileName}}, Unread: []string{"blobs/ab", "blobs/\x1bcd"}}
 	for _, json := range []bool{false, true} {

@@ -20,7 +20,8 @@ import (
 	"lilac/internal/operate/client"
 )
 
-// A message is accepted while Redis is away, and the stream is silent then.
+// The server accepts messages while Redis is unreachable, but the stream then sends nothing. The
+// chat must print the reason.
 func TestChatPrintsWhyNoAnswerComes(t *testing.T) {
 	var away atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,8 +42,8 @@ func TestChatPrintsWhyNoAnswerComes(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	talk := &talk{cli: &cli{out: &stdout, err: &stderr}, server: server, session: "s1"}
-	// quietly is what is told when nothing comes three times in a row. The next
-	// time is taken when the third one is over.
+	// quietly returns what watch prints after three ticks without an event. The fourth send
+	// succeeds only when the third tick has been handled.
 	quietly := func() string {
 		stderr.Reset()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -77,7 +78,8 @@ func TestChatPrintsWhyNoAnswerComes(t *testing.T) {
 	}
 }
 
-// What runs may be somebody else's answer, which mine waits behind.
+// An interrupted chat cancels only its own request, which may be queued behind the request of
+// another person.
 func TestInterruptedChatCancelsOnlyItsRequest(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	stopped := make(chan string, 1)
@@ -110,7 +112,8 @@ func TestInterruptedChatCancelsOnlyItsRequest(t *testing.T) {
 	}
 }
 
-// Who gives up while the message is sent stops it, if the server has taken it.
+// Ctrl-C while the message is being sent cancels the request if the server accepted the
+// message.
 func TestChatInterruptedWhileSendingCancelsItsRequest(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	stopped := make(chan string, 1)
@@ -142,12 +145,12 @@ func TestChatInterruptedWhileSendingCancelsItsRequest(t *testing.T) {
 	}
 }
 
-// full is a disk without room.
+// full is a writer on a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A script that keeps the answer in a file learns that it is not there.
+// If the answer cannot be written, for example to a file on a full disk, the command fails.
 func TestAnswerThatCannotBePrintedIsAnError(t *testing.T) {
 	talk := talkTo(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -165,7 +168,7 @@ func TestAnswerThatCannotBePrintedIsAnError(t *testing.T) {
 	}
 }
 
-// talkTo talks to a server in the session s1.
+// talkTo returns a talk in the session s1 with a server that h implements.
 func talkTo(t *testing.T, h http.HandlerFunc) *talk {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -177,8 +180,8 @@ func talkTo(t *testing.T, h http.HandlerFunc) *talk {
 	return &talk{cli: &cli{out: io.Discard, err: io.Discard}, server: server, session: "s1", done: make(chan struct{}, 1)}
 }
 
-// Of a line that a terminal has cut off nothing is said: who pasted it does not see
-// that its end is gone.
+// A line that the terminal may have truncated is not sent, because the user does not see that
+// the end of the pasted text is missing.
 func TestLineThatATerminalTruncatesIsNotSent(t *testing.T) {
 	said := 0
 	talk := talkTo(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -198,7 +201,7 @@ func TestLineThatATerminalTruncatesIsNotSent(t *testing.T) {
 func TestChatCanBeLeftWhileTheServerHangs(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	hang := func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else nobody notices that the client goes
+		_, _ = io.Copy(io.Discard, r.Body) // needed to notice that the client disconnects
 		asked <- struct{}{}
 		<-r.Context().Done()
 	}
@@ -218,14 +221,14 @@ func TestChatCanBeLeftWhileTheServerHangs(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case <-time.After(20 * time.Second): // the call itself would take 30
+			case <-time.After(20 * time.Second): // shorter than the 30 s timeout of the call
 				t.Fatal("it is not left")
 			}
 		})
 	}
 }
 
-// A Ctrl-C behind one that could not stop the answer is not the second one.
+// After a failed attempt to stop the answer, Ctrl-C tries again instead of leaving the chat.
 func TestFailedStopCanBeRetried(t *testing.T) {
 	stops := make(chan struct{})
 	talk := talkTo(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -244,7 +247,7 @@ func TestFailedStopCanBeRetried(t *testing.T) {
 			t.Fatalf("it says %q", notes.Text())
 		}
 		<-stops
-		notes.Scan() // why it failed
+		notes.Scan() // the reason for the failure
 	}
 	signals <- syscall.SIGTERM
 	notes.Scan()

@@ -17,7 +17,7 @@ import (
 	"lilac/internal/testkit/freeport"
 )
 
-// call runs a command line in an environment that holds only HOME and env.
+// call runs a command line with an environment that contains only HOME and env.
 func call(t *testing.T, in string, env map[string]string, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	home := t.TempDir()
@@ -32,7 +32,8 @@ func call(t *testing.T, in string, env map[string]string, args ...string) (out, 
 	return stdout.String(), stderr.String(), code
 }
 
-// fake is a server that answers fixed texts by method and path.
+// fake starts a server with fixed responses by method and path, and returns the environment
+// variables to reach it.
 func fake(t *testing.T, answers map[string]string) map[string]string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,8 +112,8 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 	}
 }
 
-// A health check that fails while the file has a mistake would have a server
-// restarted that works, and would not start again.
+// Commands reach the server even if the configuration file has a mistake. Otherwise, a failing
+// health check would cause a restart of a working server, which then could not start.
 func TestServerIsReachedDespiteAConfigurationMistake(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("webhooks: {ci: {secret: \"${NOT_OF_THIS_SHELL}\"}}\nlog: {level: loud}\n"), 0o600); err != nil {
@@ -214,7 +215,8 @@ func TestPipedChatPrintsOnlyTheAnswer(t *testing.T) {
 	}
 }
 
-// A request before mine asks, which the stream also tells who comes later.
+// The chat reports that an earlier request of the session is paused. The stream repeats that
+// event to clients that connect later.
 func TestChatReportsARequestPausedAtALimit(t *testing.T) {
 	frame := func(kind, payload string) string {
 		return fmt.Sprintf("id: c\nevent: %s\ndata: {\"id\":\"e\",\"type\":%q,\"payload\":%s}\n\n", kind, kind, payload)
@@ -232,7 +234,7 @@ func TestChatReportsARequestPausedAtALimit(t *testing.T) {
 }
 
 func TestDoctorSuggestsFixes(t *testing.T) {
-	// Lilac may run here, at the address it has by itself.
+	// Use another address, because Lilac may run on this machine at the default address.
 	out, errOut, code := call(t, "", nil, "doctor", "--addr", freeport.Loopback(t))
 	if code != 0 || !strings.Contains(out, "lilac serve") || !strings.Contains(out, "demo") {
 		t.Errorf("ended with %d: %s%s", code, out, errOut)
@@ -252,7 +254,7 @@ func TestDoctorReportsWhatServeRefuses(t *testing.T) {
 
 func TestDoctorReportsUnreadableFiles(t *testing.T) {
 	data := t.TempDir()
-	if err := os.Mkdir(filepath.Join(data, "server.json"), 0o700); err != nil { // no user can read it as a file
+	if err := os.Mkdir(filepath.Join(data, "server.json"), 0o700); err != nil { // not readable as a file, even by root
 		t.Fatal(err)
 	}
 	out, errOut, code := call(t, "", nil, "doctor", "--data", data)

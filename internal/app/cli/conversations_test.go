@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is damaged is named in its place, and no time is made up for it.
+// Damaged messages and journal entries are marked at their positions, without an invented time.
 func TestDamagedMessagesAndEntriesAreNamed(t *testing.T) {
 	const why = "The row bad is damaged."
 	env := fake(t, map[string]string{

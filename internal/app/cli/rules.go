@@ -226,7 +226,7 @@ func (c *cli) readEvent(path string) (event.EnvEvent, error) {
 	return e, e.Validate()
 }
 
-// publish is "lilac events publish".
+// publish returns the command "lilac events publish".
 func (c *cli) publish() *cobra.Command {
 	var typ, id, session, payload string
 	cmd := c.withJSON(&cobra.Command{

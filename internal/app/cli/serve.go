@@ -98,7 +98,7 @@ func closeTracer(t *tracing.Tracer) {
 // signal is caught and not ignored, because commands of the agent would inherit an
 // ignored signal. The returned function restores the default.
 func surviveBrokenPipe() (restore func()) {
-	caught := make(chan os.Signal, 1) // nobody reads it; further signals are dropped
+	caught := make(chan os.Signal, 1) // never read; further signals are dropped
 	signal.Notify(caught, syscall.SIGPIPE)
 	return func() { signal.Stop(caught) }
 }

@@ -22,7 +22,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// sources is "lilac sources".
+// sources returns the command "lilac sources".
 func (c *cli) sources() *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:   "sources",
@@ -62,7 +62,7 @@ func (c *cli) sources() *cobra.Command {
 	})
 }
 
-// webhooks is "lilac webhooks".
+// webhooks returns the command "lilac webhooks".
 func (c *cli) webhooks() *cobra.Command {
 	var file, name, id, contentType string
 	sign := c.withJSON(&cobra.Command{

@@ -39,7 +39,7 @@ func TestSignPrintsACommandThatTheServerAccepts(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(out, "curl -sS 'http://127.0.0.1:7999/webhooks/ci' \\\n") || !strings.Contains(out, "X-Github-Delivery: d1") {
 		t.Errorf("ended with %d: %s", code, out)
 	}
-	// A server may listen elsewhere than the configuration says: where it says so itself.
+	// The address that the server announces takes precedence over the configured one.
 	if err := os.WriteFile(filepath.Join(dir, "server.json"), []byte(`{"addr":"127.0.0.1:7888","pid":1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestSignPrintsACommandThatTheServerAccepts(t *testing.T) {
 	if out, errOut, code := call(t, "", there, "--config", file, "webhooks", "sign", "ci", "--file", body); code != 0 || !strings.HasPrefix(out, "curl -sS 'http://127.0.0.1:7888/webhooks/ci' \\\n") {
 		t.Errorf("ended with %d: %s %s", code, out, errOut)
 	}
-	// The shell reads back what was meant.
+	// The shell must parse the quoted arguments back to the original values.
 	args, err := exec.Command("sh", "-c", `curl() { printf '%s\n' "$@"; }; `+out).Output()
 	if err != nil || !strings.Contains(string(args), "@"+body+"\n") {
 		t.Errorf("%s, %v", args, err)

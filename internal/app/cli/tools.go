@@ -33,8 +33,8 @@ func isTools(argv []string) []string {
 	return append([]string{}, argv[2:]...)
 }
 
-// runTools runs the command tools if the program was called as that; otherwise ran is
-// false. It comes first, so that tools starts without delay.
+// runTools runs the command tools if the program was called by that name; otherwise ran is
+// false. It runs before everything else, so that tools starts fast.
 func runTools(ctx context.Context, argv []string) (code int, ran bool) {
 	args := isTools(argv)
 	if args == nil {

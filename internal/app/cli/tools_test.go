@@ -30,7 +30,7 @@ func TestToolTokensAreCreatedListedAndRevoked(t *testing.T) {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: %d %q %q", line, code, out, errOut)
 		}
-		// A script takes standard output as the token.
+		// Scripts read the token from standard output, so nothing else may be printed there.
 		if strings.Contains(line, "create") && (out != want || !strings.Contains(errOut, "not shown again")) {
 			t.Errorf("%s: %q %q", line, out, errOut)
 		}
@@ -58,8 +58,8 @@ func TestToolsSubcommandsForOperatorsAreSeparate(t *testing.T) {
 	}
 }
 
-// The data directory is the one that the other commands find, unless something else
-// says where the server is.
+// "lilac tools" uses the configured data directory, unless another setting gives the address of
+// the server.
 func TestToolsFindsTheConfiguredDataDirectory(t *testing.T) {
 	home, data := t.TempDir(), t.TempDir()
 	configured := filepath.Join(home, "lilac.yaml")

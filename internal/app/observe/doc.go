@@ -1,9 +1,7 @@
-// Package observe watches what the cores do, from outside of them: it wraps
-// models and tools, reads the lifecycle of requests off the bus, and turns what
-// it sees into metrics and spans with the names of OpenTelemetry's conventions
-// for generative AI. The cores know neither.
+// Package observe produces metrics and spans about the work of the cores, without changes to
+// the cores. It wraps models and tools, and reads the lifecycle of requests from the bus. The
+// names follow OpenTelemetry's semantic conventions for generative AI.
 //
-// What a label or a span says comes from a small set: the names of surfaces,
-// states, providers, models and tools. What people wrote, and what the model
-// answered, is never in them.
+// Labels and span attributes have few possible values: the names of surfaces, states,
+// providers, models and tools. They never contain messages of people or answers of the model.
 package observe

@@ -14,7 +14,7 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// Model returns m, observed.
+// Model wraps m to record its calls.
 func (o *Observer) Model(m llm.Model) llm.Model { return &model{m, o} }
 
 type model struct {
@@ -34,7 +34,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 			attribute.Int64("gen_ai.request.max_tokens", int64(cmp.Or(req.MaxOutputTokens, info.MaxOutputTokens))),
 			attribute.String("gen_ai.conversation.id", req.Session),
 		)
-		status := "stopped" // by us, in the middle
+		status := "stopped" // if the consumer stops reading early
 		defer func() {
 			m.o.modelCalls.Observe(seconds(start), info.Provider, info.Name, status)
 			span.End()
@@ -87,7 +87,7 @@ func usageAttrs(c llm.Chunk) []attribute.KeyValue {
 	return out
 }
 
-// providerName is what the conventions call a provider.
+// providerName returns the name of a provider in the semantic conventions.
 func providerName(name string) string {
 	if name == "gemini" {
 		return "gcp.gemini"

@@ -14,7 +14,7 @@ import (
 	"lilac/internal/telemetry/tracing"
 )
 
-// Observer has a place for everything that is observed.
+// An Observer holds the metrics and the tracer.
 type Observer struct {
 	tracer *tracing.Tracer
 
@@ -27,7 +27,7 @@ type Observer struct {
 	published     *metrics.Counter
 }
 
-// New declares the metrics. A nil tracer makes no spans.
+// New declares the metrics and returns an Observer. With a nil tracer, it creates no spans.
 func New(r *metrics.Registry, tracer *tracing.Tracer) *Observer {
 	r.CounterOf("lilac_spans_dropped_total", "Spans that were dropped because the collector did not accept them in time.", func(set func(float64, ...string)) { set(float64(tracer.Dropped())) })
 	return &Observer{
@@ -49,7 +49,7 @@ func New(r *metrics.Registry, tracer *tracing.Tracer) *Observer {
 	}
 }
 
-// Published counts events; see db.Options.OnPublish.
+// Published counts published events. It is the hook for db.Options.OnPublish.
 func (o *Observer) Published(events []event.Event) {
 	for _, e := range events {
 		topic := string(e.Topic)
@@ -60,15 +60,16 @@ func (o *Observer) Published(events []event.Event) {
 	}
 }
 
-// Run is one stretch of work on a request, until it ends or the process does.
+// A Run is the work of this process on a request. A request that resumes after a restart has
+// several runs.
 type Run struct {
 	RequestID, SessionID, Client string
-	// TraceParent is that of the message that started it, if it had one.
+	// TraceParent is the traceparent header of the message that started the run, or "".
 	TraceParent string
 }
 
-// Run begins the span of a run. The returned function ends it; its error is
-// what the run ended with.
+// Run starts the span of a run. The returned function ends the span; its argument is the error
+// of the run.
 func (o *Observer) Run(ctx context.Context, r Run) (context.Context, func(error)) {
 	ctx = tracing.WithTraceParent(ctx, r.TraceParent)
 	ctx, span := o.tracer.Start(ctx, "invoke_agent lilac", trace.SpanKindInternal,
@@ -84,8 +85,9 @@ func (o *Observer) Run(ctx context.Context, r Run) (context.Context, func(error)
 	}
 }
 
-// HTTP begins the span of an HTTP request that came with a traceparent, or
-// without one. What it causes carries the span's own: see event.TraceParent.
+// HTTP starts the span of an HTTP request; traceParent may be empty. The returned context
+// carries the traceparent of the new span, for the events that the request causes (see
+// event.TraceParent).
 func (o *Observer) HTTP(ctx context.Context, route, traceParent string) (context.Context, func(status int)) {
 	method, path, _ := strings.Cut(route, " ")
 	ctx, span := o.tracer.Start(tracing.WithTraceParent(ctx, traceParent), route, trace.SpanKindServer,
@@ -104,8 +106,8 @@ func (o *Observer) HTTP(ctx context.Context, route, traceParent string) (context
 	}
 }
 
-// fail puts the kind and the code of an error into a span. Its words stay out: a
-// provider's can quote what somebody wrote.
+// fail records the kind and the code of an error in a span. It omits the message, because the
+// messages of providers can quote the text of people.
 func fail(span trace.Span, err error) {
 	if err != nil {
 		wire := fault.ToWire(err)

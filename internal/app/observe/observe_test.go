@@ -48,7 +48,7 @@ func (m *model) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, 
 	}
 }
 
-// echo fails when it is told to.
+// echo is a tool that fails if its input says so.
 type echo struct{}
 
 func (echo) Spec() tool.Spec                { return tool.Spec{Name: "echo"} }
@@ -63,7 +63,8 @@ func (echo) Run(_ context.Context, c tool.Call) (tool.Result, error) {
 	return tool.Result{Text: canary}, nil
 }
 
-// collected starts a collector and returns a tracer and what it got.
+// collected starts a collector. It returns a tracer, and a function that returns the received
+// spans.
 func collected(t *testing.T) (*tracing.Tracer, func() string) {
 	var mu sync.Mutex
 	var got strings.Builder
@@ -124,7 +125,7 @@ func TestModelsAndToolsAreMeasuredAndTraced(t *testing.T) {
 		break
 	}
 	for range o.Model(&model{}).Stream(ctx, llm.Request{}) {
-		break // stopped in the middle
+		break // stop reading early
 	}
 	tools := o.Tools([]tool.Tool{echo{}})
 	if tools[0].(tool.Displayer).Display(nil) != "shown" {
@@ -170,7 +171,7 @@ func TestHTTPRequestsPassTheirTraceOn(t *testing.T) {
 	ended(503)
 	wantAll(t, "spans", got(), "POST /sessions/{id}/prompt", "http.route", "error.type")
 
-	// Without a collector the header of the caller is passed on as it is.
+	// Without a collector, the caller's header is passed on unchanged.
 	off := observe.New(&metrics.Registry{}, nil)
 	if ctx, _ := off.HTTP(context.Background(), "POST /x", header); event.TraceParent(ctx) != header {
 		t.Errorf("it became %q", event.TraceParent(ctx))
@@ -209,7 +210,7 @@ func TestRequestsAreMeasuredByTheirLifecycle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The tail is in place when it sees the first; until then it is repeated.
+	// Publish events until the tail has received one, because it may not have started yet.
 	for i, deadline := 0, time.Now().Add(time.Minute); !strings.Contains(text(t, &r), `state="failed",surface="web"`); i++ {
 		if time.Now().After(deadline) {
 			t.Fatal("no request was measured")

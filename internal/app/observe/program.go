@@ -12,32 +12,33 @@ import (
 )
 
 const (
-	// scrapeLimit bounds what a scrape may wait for the bus.
+	// scrapeLimit limits the time that a scrape waits for the bus.
 	scrapeLimit = 5 * time.Second
-	// deadLettersMax is as far as dead letters are counted at a scrape: it is
-	// zero on a good day, and a thousand is as alarming as more.
+	// deadLettersMax is the maximum number of dead letters that a scrape counts. Normally,
+	// there are none, and larger numbers would not be more informative.
 	deadLettersMax = 1000
-	// sharedFor keeps what the gauges of one scrape have in common.
+	// sharedFor is how long the gauges of one scrape share the groups of the bus.
 	sharedFor = time.Second
 )
 
-// Program is what can be asked at a scrape. Nil functions are left out.
+// Program holds the data sources of the gauges. Gauges of nil functions are omitted.
 type Program struct {
 	Version string
 	Started time.Time
 	Bus     bus.Bus
 	Health  func() health.Report
-	// Running is how many requests run, Sessions how many sessions have work.
+	// Running returns the number of running requests, and Sessions the number of sessions
+	// with work.
 	Running  func() int
 	Sessions func(ctx context.Context) (int, error)
-	// Unsent is how many events wait in the database for a bus that is elsewhere.
+	// Unsent returns the number of events in the database that wait to be sent to an external
+	// bus.
 	Unsent func() int64
-	// LostLogLines counts the log lines that could not be written.
+	// LostLogLines returns the number of log lines that could not be written.
 	LostLogLines func() int64
 }
 
-// Describe declares the gauges of the program. What cannot be read at a scrape
-// is left out of it.
+// Describe declares the gauges of the program. A scrape omits values that cannot be read.
 func Describe(r *metrics.Registry, p Program) {
 	r.Gauge("lilac_build_info", "Always 1; the labels describe the build.", func(set func(float64, ...string)) {
 		set(1, p.Version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)

@@ -9,11 +9,11 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// tailPause is the wait before a tail that broke is begun again.
+// tailPause is the delay before a failed tail is restarted.
 const tailPause = time.Second
 
-// Requests measures requests by their lifecycle on the bus, until ctx ends.
-// created returns when a request was made, in Unix milliseconds.
+// Requests records the durations of requests from their lifecycle events on the bus, until ctx
+// ends. created returns the creation time of a request in Unix milliseconds.
 func (o *Observer) Requests(ctx context.Context, b bus.Bus, created func(ctx context.Context, requestID string) (int64, error)) error {
 	for ctx.Err() == nil {
 		err := b.Tail(ctx, bus.Tail{Topic: event.TopicRequest, FromNow: true}, func(d bus.Delivery) error {
@@ -32,7 +32,7 @@ func (o *Observer) Requests(ctx context.Context, b bus.Bus, created func(ctx con
 		if ctx.Err() != nil {
 			return nil
 		}
-		// A gap in what is measured is no reason to stop the program.
+		// Missing measurements must not stop the program, so try again.
 		if err != nil && !errors.Is(err, bus.ErrTrimmed) {
 			timer := time.NewTimer(tailPause)
 			select {

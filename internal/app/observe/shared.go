@@ -8,7 +8,8 @@ import (
 	"lilac/internal/engine/bus"
 )
 
-// shared asks the bus for its groups once for all gauges of a scrape.
+// shared reads the groups of the bus once for all gauges of a scrape. The mutex guards its
+// fields.
 type shared struct {
 	mu     sync.Mutex
 	at     time.Time

@@ -12,7 +12,7 @@ import (
 	"lilac/internal/telemetry/tracing"
 )
 
-// Tools returns the tools, observed.
+// Tools wraps tools to record their calls.
 func (o *Observer) Tools(tools []tool.Tool) []tool.Tool {
 	out := make([]tool.Tool, len(tools))
 	for i, t := range tools {
@@ -29,7 +29,7 @@ type observed struct {
 	o *Observer
 }
 
-// displayed keeps the tool's own line for people.
+// displayed is an observed tool that keeps its Display method.
 type displayed struct {
 	observed
 	d tool.Displayer
@@ -50,7 +50,7 @@ func (t observed) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		attribute.String("gen_ai.conversation.id", call.SessionID),
 	)
 	status := "error"
-	defer func() { // also when the tool panics
+	defer func() { // deferred, so that it also runs if the tool panics
 		t.o.toolCalls.Add(1, name, status)
 		t.o.toolDurations.Observe(seconds(start), name)
 		span.End()

@@ -18,7 +18,7 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// activity counts the events by which a silent request says that it works.
+// activity counts the activity events, by which a request without output shows that it still works.
 func (r *rig) activity(requestID string) (n int) {
 	r.t.Helper()
 	for _, e := range r.events(event.OutputTopic(requestID)) {
@@ -29,7 +29,7 @@ func (r *rig) activity(requestID string) (n int) {
 	return n
 }
 
-// The clock of these tests is that of a bubble: hours take no time.
+// These tests use the fake clock of a synctest bubble, so hours take no time.
 func TestASilentModelOrToolPublishesActivityEvery30Seconds(t *testing.T) {
 	silent := func(ctx context.Context) {
 		select {
@@ -72,7 +72,7 @@ func TestASilentModelOrToolPublishesActivityEvery30Seconds(t *testing.T) {
 	}
 }
 
-// counted counts the reads of two tables and makes writes of the journal fail.
+// counted counts the reads of two tables and can make writes of the journal fail.
 type counted struct {
 	session.StateTable
 	session.JournalTable
@@ -129,7 +129,7 @@ func TestAnIdleSessionCostsNothing(t *testing.T) {
 		defer r.stop()
 		r.send("web:s1:r1", "m1", event.Prompt, "one")
 		r.waitForEnd("web:s1:r1")
-		time.Sleep(time.Minute) // what the request left behind
+		time.Sleep(time.Minute) // let follow-up work of the request finish
 		calls, asked, wrote, looked := r.model.count(), counts.calls.Load(), commits.Load(), woken.Load()
 		time.Sleep(20 * time.Hour)
 		if n := r.model.count() - calls; n != 0 {
@@ -142,7 +142,7 @@ func TestAnIdleSessionCostsNothing(t *testing.T) {
 			t.Errorf("the runner woke %d times", n)
 		}
 		t.Logf("%d commits in 20 hours", commits.Load()-wrote)
-		// The control: a word is noticed by each of these counts.
+		// Control: a new message changes each of these counts.
 		r.send("web:s1:r2", "m2", event.Prompt, "two")
 		r.waitForEnd("web:s1:r2")
 		if r.model.count() == calls || counts.calls.Load() == asked || woken.Load() == looked {

@@ -10,13 +10,13 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Timers stand still while the machine sleeps and ignore changes of the clock. The
-// deadline that people read is a time of the wall clock.
+// Timers stand still while the machine sleeps, and they ignore changes of the wall clock. The
+// deadline that users see is a wall clock time, so pauses must follow the wall clock.
 func TestAPauseEndsByTheWallClock(t *testing.T) {
 	for name, c := range map[string]struct {
-		moved time.Duration // an hour after the question
-		ended time.Duration // by then it has ended, of the time that timers know
-		open  time.Duration // by then it has not
+		moved time.Duration // change of the wall clock, one hour after the question
+		ended time.Duration // time on the timers by which the pause must have ended
+		open  time.Duration // time on the timers at which the pause must still be open
 	}{
 		"the machine slept":               {20 * time.Hour, 5 * time.Hour, 3 * time.Hour},
 		"it slept beyond the deadline":    {48 * time.Hour, 2 * time.Hour, 0},

@@ -17,8 +17,8 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// told are the environment events of what a request does, in order: their type,
-// and what the names of their payload hold. Those of its session are left out.
+// told returns the environment events about a request, in order: their type and the named fields of
+// their payload. It omits the events about the request's session.
 func (r *rig) told(requestID string, names ...string) (out []string) {
 	r.t.Helper()
 	for _, e := range r.events(event.TopicEnv) {
@@ -45,8 +45,8 @@ func (r *rig) told(requestID string, names ...string) (out []string) {
 	return out
 }
 
-// stream_event_published, stream_event_metadata; tool.executed and tool.error
-// are published by their causes.
+// stream_event_published, stream_event_metadata: the events of a request become environment events.
+// Stream events have the source "llm", tool events the source "tool".
 func TestToolCallsOfARequestBecomeEnvironmentEvents(t *testing.T) {
 	twice := func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		switch n := len(req.Messages); {
@@ -81,7 +81,7 @@ func TestToolCallsOfARequestBecomeEnvironmentEvents(t *testing.T) {
 	}
 }
 
-// Whoever shows a tool's output as it comes can tell that more of it is stored.
+// A client that shows a tool's output live can tell that the stored output is longer.
 func TestALongToolOutputIsMarkedAsTruncated(t *testing.T) {
 	outputs := []string{strings.Repeat("x", 5000), "short"}
 	twice := func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
@@ -153,7 +153,7 @@ func TestTheEndOfARequestBecomesAnEnvironmentEvent(t *testing.T) {
 	}
 }
 
-// repeatable is a tool that is simply run again after a crash.
+// repeatable is an idempotent tool: after a crash, the service runs it again.
 type repeatable struct{ counter }
 
 func (r *repeatable) Spec() tool.Spec {
@@ -162,8 +162,8 @@ func (r *repeatable) Spec() tool.Spec {
 	return s
 }
 
-// A tool that ran when its request was given up has an outcome that nobody
-// knows: that is a tool.error, too.
+// If a crash interrupts a tool, its outcome is unknown when the request is given up. That is reported
+// as a tool.error event, too.
 func TestAToolCallWithAnUnknownOutcomeBecomesAnEnvironmentEvent(t *testing.T) {
 	dir := t.TempDir()
 	call := func(context.Context, llm.Request, func(string)) (chat.Message, error) { return callCount("c1"), nil }
@@ -185,7 +185,7 @@ func TestAToolCallWithAnUnknownOutcomeBecomesAnEnvironmentEvent(t *testing.T) {
 		}
 		<-began
 		note := fmt.Sprint("f", life)
-		r.send("web:s1:r1", note, event.FollowUp, "touch") // one more commit
+		r.send("web:s1:r1", note, event.FollowUp, "touch") // causes one more commit
 		waitUntil(t, "touched", func() bool { return r.mail(note) != "" })
 		shots.set(false)
 		r.stop()

@@ -12,8 +12,8 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// BenchmarkCommandToModel measures from the publication of a command until the
-// model is called, and counts the commits in between.
+// BenchmarkCommandToModel measures the time from the publication of a command to the model call and
+// counts the commits in between.
 func BenchmarkCommandToModel(b *testing.B) {
 	called := make(chan struct{}, 1)
 	var commits atomic.Int64

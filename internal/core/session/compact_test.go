@@ -15,8 +15,8 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// What a summary stands for stays away, also when the summary is all that is
-// left and has to become shorter.
+// Messages that a summary replaces must not return to the context, even if the summary is all that is
+// left and must be shortened itself.
 func TestAShorterSummaryRestoresNoOldMessages(t *testing.T) {
 	refused, summaries := false, 0
 	r := newRig(t, rigOptions{tools: []tool.Tool{silentTool{}}, do: func(_ context.Context, req llm.Request, _ func(string)) (chat.Message, error) {
@@ -26,7 +26,7 @@ func TestAShorterSummaryRestoresNoOldMessages(t *testing.T) {
 		}
 		switch {
 		case strings.Contains(fmt.Sprint(req.Messages), "wake up") && !strings.Contains(fmt.Sprint(req.Messages), "Summary"):
-			// Its own call is so long that nothing of the step can stay.
+			// This tool call is so long that nothing of the step fits into the context.
 			input, _ := json.Marshal(map[string]string{"text": strings.Repeat("write ", 6_000)})
 			return chat.Message{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c", "silent", input)}}, nil
 		case !refused && strings.Contains(fmt.Sprint(req.Messages), "Summary"):

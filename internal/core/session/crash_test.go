@@ -16,9 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSteeringSurvivesACrashAtEveryCommit sends a steer, a followUp and a
-// prompt into a running tool, takes an image after every commit, and starts
-// from each: every message is in the history once, every request ends once.
+// TestSteeringSurvivesACrashAtEveryCommit sends a steer, a follow-up and a prompt while a tool runs.
+// It takes a snapshot after every commit and restarts from each one. Every message must be in the
+// history exactly once, and every request must end exactly once.
 func TestSteeringSurvivesACrashAtEveryCommit(t *testing.T) {
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src, on: true}

@@ -15,7 +15,7 @@ import (
 	"lilac/internal/store"
 )
 
-// damage changes what the program finds when it is started again.
+// damage changes the database before the service starts again.
 func damage(t *testing.T, statement string, args ...any) func(*session.Options) {
 	return func(o *session.Options) {
 		err := o.DB.Update(context.Background(), func(tx *db.Tx) error {
@@ -36,8 +36,7 @@ func damage(t *testing.T, statement string, args ...any) func(*session.Options) 
 
 const damageJournal = "UPDATE journal SET checksum = checksum + 1 WHERE request_id = ? AND kind = 'started'"
 
-// speechless says half an answer to "one" and never the rest, and answers
-// everything else.
+// speechless streams half of its answer to "one" and then blocks. It answers all other messages.
 func speechless(said chan<- struct{}) script {
 	return func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		if lastUser(req) != "one" {
@@ -79,8 +78,8 @@ func TestAPausedRequestWhoseJournalIsDamagedCanBeStopped(t *testing.T) {
 	}
 }
 
-// waitsDamaged lets "two" wait, unreadable, behind "one", which begins when the
-// program is started again.
+// waitsDamaged restarts a service with a damaged queued message: "two" is unreadable and waits behind
+// "one", which runs again after the restart.
 func waitsDamaged(t *testing.T, do script) *rig {
 	dir, said := t.TempDir(), make(chan struct{}, 1)
 	r := newRig(t, rigOptions{dir: dir, do: speechless(said)})
@@ -146,8 +145,8 @@ func TestTheErrorOfADamagedConversationSaysWhatToDo(t *testing.T) {
 
 const damageRequest = "UPDATE requests SET checksum = checksum + 1 WHERE id = ?"
 
-// queuedDamaged lets "two" and "three" wait behind "one", which begins again when the
-// program is started again, with the row of a request damaged.
+// queuedDamaged restarts a service in which "two" and "three" wait behind "one", with the row of the
+// request id damaged. "one" runs again after the restart.
 func queuedDamaged(t *testing.T, do script, id string) *rig {
 	dir, said := t.TempDir(), make(chan struct{}, 1)
 	r := newRig(t, rigOptions{dir: dir, do: speechless(said)})
@@ -160,8 +159,8 @@ func queuedDamaged(t *testing.T, do script, id string) *rig {
 	return newRig(t, rigOptions{dir: dir, do: do, change: damage(t, damageRequest, id)})
 }
 
-// ended waits until the end of a request is published and returns its state:
-// its row may be one that cannot be read.
+// ended waits until the end of a request is published and returns its state. It does not read the
+// request's row, because the row can be damaged.
 func (r *rig) ended(id string) (last event.RequestState) {
 	r.t.Helper()
 	waitUntil(r.t, id+" is said to have ended", func() bool {
@@ -206,7 +205,7 @@ func TestADamagedQueuedRequestIsCancelledWithTheOthers(t *testing.T) {
 	}
 }
 
-// failing is a store whose journal the disk does not give some times.
+// failing is a journal table whose first reads fail with a database error.
 type failing struct {
 	session.JournalTable
 	left atomic.Int32
@@ -225,8 +224,8 @@ func (s *failing) Journal(q db.Queryer, requestID string) ([]session.StoryEntry,
 	return s.JournalTable.Journal(q, requestID)
 }
 
-// The first failure may be the transaction's, which is done again at once; the
-// third one is of another attempt.
+// The service retries the first failure at once, in the same attempt. The third failure reaches
+// another attempt.
 func TestARequestContinuesAfterTemporaryReadErrorsOfItsJournal(t *testing.T) {
 	for _, times := range []int32{1, 3} {
 		dir, said := t.TempDir(), make(chan struct{}, 1)
@@ -243,7 +242,7 @@ func TestARequestContinuesAfterTemporaryReadErrorsOfItsJournal(t *testing.T) {
 	}
 }
 
-// silent is a store whose conversations the disk does not give at first.
+// silent is a history table whose first read of a conversation fails with a database error.
 type silent struct {
 	session.HistoryTable
 	failed atomic.Bool
@@ -265,7 +264,7 @@ func TestARequestContinuesAfterATemporaryReadErrorOfItsConversation(t *testing.T
 	}
 }
 
-// The request must not end without its text because of an error that is temporary.
+// A temporary error must not end the request without its text.
 func TestAPausedRequestKeepsItsTextAfterATemporaryReadError(t *testing.T) {
 	dir, limits := t.TempDir(), session.Limits{Request: session.Budget{Steps: 2}}
 	r := looping(t, dir, once, limits)

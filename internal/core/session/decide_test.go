@@ -12,8 +12,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// The columns are: the name, earlier inputs, the input, and its effects.
-// An effect is written "kind request message queue|state"; see spell.
+// Columns: the name, the earlier inputs, the input, and its effects. An effect is written as "kind
+// request message queue|state"; see spell.
 func TestDecide(t *testing.T) {
 	msg := func(id, request string, q event.Queue) session.Message {
 		return session.Message{MessageID: id, RequestID: request, Queue: q, Client: "web"}
@@ -352,7 +352,7 @@ func TestContinueAddsToTheConsumptionAtThatTime(t *testing.T) {
 	}
 }
 
-// spell writes an effect as the table does.
+// spell formats an effect in the notation of the table.
 func spell(e session.Effect) string {
 	switch e := e.(type) {
 	case session.CreateRequest:

@@ -9,7 +9,7 @@ import (
 	"lilac/internal/store"
 )
 
-// tables returns the runner's tables of a store.
+// tables returns the store's tables for a session service.
 func tables() session.Tables {
 	return session.Tables{
 		Sessions: store.Sessions{}, States: store.SessionStates{}, Mailbox: store.Mailbox{}, History: store.History{},
@@ -17,7 +17,7 @@ func tables() session.Tables {
 	}
 }
 
-// fakeSurfaces are [session.Surfaces] that describe one surface, "web".
+// fakeSurfaces is a [session.Surfaces] that describes one surface, "web".
 type fakeSurfaces struct {
 	relay, unattended bool
 	title             func(client, sessionID string) string
@@ -41,7 +41,7 @@ func (f fakeSurfaces) Instructions(operators, client string) string {
 	return f.instructions(operators, client)
 }
 
-// fakePolicy is a [session.Policy] made of functions; each may be nil.
+// fakePolicy is a [session.Policy] that calls the functions that are not nil.
 type fakePolicy struct {
 	payer func(sessionID string) string
 	admit func(requestID string, more chat.Usage) *session.Refusal

@@ -23,11 +23,10 @@ import (
 	"lilac/internal/store"
 )
 
-// script is the behaviour of a model: it returns the answer to a request; say
-// streams text.
+// script defines the behavior of a model. It returns the answer to a request; say streams text.
 type script func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error)
 
-// scripted is a model with a script. It counts finished calls.
+// scripted is a model that runs a script and counts finished calls.
 type scripted struct {
 	do     script
 	window int
@@ -74,7 +73,7 @@ func lastUser(req llm.Request) string {
 	return ""
 }
 
-// echo answers at once with the last user message.
+// echo answers immediately with the last user message.
 func echo(_ context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 	say("echo: ")
 	return chat.Text(chat.Assistant, "echo: "+lastUser(req)), nil
@@ -236,7 +235,7 @@ func (r *rig) events(topic event.Topic) (out []event.Event) {
 	}
 }
 
-// states returns the published states of a request in order.
+// states returns the published states of a request, in order.
 func (r *rig) states(requestID string) (out []event.RequestState) {
 	r.t.Helper()
 	for _, e := range r.events(event.TopicRequest) {
@@ -249,8 +248,7 @@ func (r *rig) states(requestID string) (out []event.RequestState) {
 	return out
 }
 
-// output rebuilds the text of a request from its topic, and checks the invariants of
-// the topic.
+// output rebuilds the text of a request from its topic and checks the invariants of the topic.
 func (r *rig) output(requestID string) (text, final string) {
 	r.t.Helper()
 	events := r.events(event.OutputTopic(requestID))
@@ -290,7 +288,7 @@ func (r *rig) output(requestID string) (text, final string) {
 	return text, final
 }
 
-// checkToolEnds requires that the output has the end of each tool call of a request
+// checkToolEnds requires that the output contains the end of each tool call of a request exactly
 // once, in the order of the history and with the same results.
 func (r *rig) checkToolEnds(requestID string, output []event.Event) {
 	r.t.Helper()
@@ -328,7 +326,7 @@ func (r *rig) checkFinalOutput(requestID string, output []event.Event) {
 			p.Usage = nil
 			*out = append(*out, fmt.Sprintf("%+v", p))
 		case event.BinaryOutput:
-			p.Path = "" // for people who look into the workspace
+			p.Path = "" // the path only informs people who inspect the workspace
 			*out = append(*out, fmt.Sprintf("%+v", p))
 		case event.OutputAnchor:
 			*out = append(*out, fmt.Sprintf("%+v", p))
@@ -379,8 +377,8 @@ func (r *rig) checkPaired() {
 	}
 }
 
-// snapshots copies a data directory after every commit. Each copy is the state after a
-// crash at that point.
+// snapshots copies a data directory after every commit. Each copy is the state after a crash at that
+// point.
 type snapshots struct {
 	t    *testing.T
 	root string
@@ -428,7 +426,7 @@ func (s *snapshots) set(on bool) {
 	s.on = on
 }
 
-// counter is a tool that counts how often it ran.
+// counter is a tool that counts its runs.
 type counter struct {
 	mu   sync.Mutex
 	runs int

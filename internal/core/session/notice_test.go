@@ -19,8 +19,8 @@ func (r *rig) notify(requestID, messageID string) {
 	})
 }
 
-// A notice of the program to the people in a session is a request like any other, but
-// its text is given and calls no model.
+// A notice from the program to the users of a session is a request like any other, but its text is
+// given, so it calls no model.
 func TestAnAssistantMessageIsOutputWithoutAModelCall(t *testing.T) {
 	hold := make(chan struct{})
 	r := newRig(t, rigOptions{do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
@@ -28,7 +28,7 @@ func TestAnAssistantMessageIsOutputWithoutAModelCall(t *testing.T) {
 		return echo(ctx, req, say)
 	}})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
-	r.notify("env:s1:n1", "n1") // behind what runs
+	r.notify("env:s1:n1", "n1") // queued after the running request
 	r.send("web:s1:r2", "m2", event.Prompt, "two")
 	waitUntil(t, "both wait", func() bool { return len(r.states("web:s1:r2")) == 1 })
 	close(hold)
@@ -55,7 +55,7 @@ func TestANoticeSurvivesACrashAtEveryCommit(t *testing.T) {
 	r.stop()
 	for _, dir := range snap.dirs {
 		r := newRig(t, rigOptions{dir: dir})
-		r.notify("env:s1:n1", "n1") // again: the first commit may be before it was accepted
+		r.notify("env:s1:n1", "n1") // send it again, because the first snapshot may precede its acceptance
 		if req := r.waitForEnd("env:s1:n1"); req.State != event.StateDone {
 			t.Errorf("%s: %+v", dir, req)
 		}

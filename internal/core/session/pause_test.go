@@ -20,16 +20,16 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// loops is a model that calls the tool for ever.
+// loops is a model that calls the tool forever.
 func loops(_ context.Context, req llm.Request, _ func(string)) (chat.Message, error) {
 	return callCount(fmt.Sprintf("c%d", len(req.Messages))), nil
 }
 
-// noon is a zone in which no midnight is near.
+// noon returns a time zone in which it is now about noon, so that no test crosses midnight.
 func noon() *time.Location { return time.FixedZone("noon", (12-time.Now().UTC().Hour())*60*60) }
 
-// looping is a rig with such a model. Each step uses 15 tokens, 15 millionths
-// of a dollar and, by its own clock, a minute; the day does not end meanwhile.
+// looping returns a rig with the model do. Each step uses 15 tokens and 15 millionths of a dollar,
+// and advances the rig's clock by one minute. The day does not change during a test.
 func looping(t *testing.T, dir string, do script, limits session.Limits) *rig {
 	t.Helper()
 	var clock atomic.Int64
@@ -52,7 +52,7 @@ func (r *rig) request(id string) (req session.Request) {
 	return req
 }
 
-// pauses waits until the session waits with its nth question.
+// pauses waits until the session is paused with its n-th question.
 func (r *rig) pauses(n int) session.Pause {
 	r.t.Helper()
 	var p *session.Pause
@@ -91,7 +91,7 @@ func TestALoopingModelStopsWithinOneStepOfEachLimit(t *testing.T) {
 				r.send("web:s1:r2", "m2", event.Prompt, "Continue.")
 				again := r.pauses(2)
 				allowed := again.Allowed
-				if name == "time" { // to stop takes some, too
+				if name == "time" { // stopping also takes time
 					allowed = min(allowed, p.Used+p.More)
 				}
 				if steps := r.request("web:s1:r1").Steps; steps < 5 || steps > 6 || allowed != p.Used+p.More {
@@ -135,7 +135,7 @@ func TestOneAnswerGrantsTheFullLimitHoweverFarItIsExceeded(t *testing.T) {
 	}
 }
 
-// Consumption of other sessions during the pause does not reduce the granted amount.
+// Consumption by other sessions during the pause does not reduce the granted amount.
 func TestAnAnswerGrantsTheFullLimitWhateverOthersUsedMeanwhile(t *testing.T) {
 	b := session.Budget{Steps: 3}
 	for scope, c := range map[string]struct {
@@ -163,7 +163,7 @@ func TestAnAnswerGrantsTheFullLimitWhateverOthersUsedMeanwhile(t *testing.T) {
 	}
 }
 
-// once is a model that calls the tool until it was told to continue.
+// once is a model that calls the tool until a user answers "continue".
 func once(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 	if session.AnswerOf([]chat.Message{chat.Text(chat.User, lastUser(req))}) == session.Continue {
 		return chat.Text(chat.Assistant, "done"), nil
@@ -264,7 +264,7 @@ func TestAMessageThatIsNoAnswerWaitsAndTheQuestionIsRepeated(t *testing.T) {
 	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateDone {
 		t.Errorf("r1 ended as %s", req.State)
 	}
-	r.pauses(1) // the second request loops, too
+	r.pauses(1) // the second request also loops
 	r.cancel("web:s1:r2", false)
 	r.waitForEnd("web:s1:r2")
 }
@@ -378,7 +378,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Only a message that answers the open pause, by a person who may, is an answer.
+// A message is an answer only if it answers the open pause and its author is allowed to answer.
 func TestIsAnswer(t *testing.T) {
 	paused := func(asker string) session.State {
 		return session.State{Active: &session.Active{RequestID: "r", Asker: asker, Paused: &session.Pause{Number: 1}}}
@@ -406,7 +406,7 @@ func TestIsAnswer(t *testing.T) {
 
 func TestADailyLimitIsResetAtMidnightOfItsTimeZone(t *testing.T) {
 	zone := time.FixedZone("far east", 9*60*60)
-	var clock atomic.Int64 // 23:50 there, the afternoon in UTC
+	var clock atomic.Int64 // 23:50 in the zone, which is the afternoon in UTC
 	clock.Store(time.Date(2026, 3, 1, 23, 50, 0, 0, zone).UnixMilli())
 	r := newRig(t, rigOptions{do: loops, tools: []tool.Tool{&counter{}}, change: func(o *session.Options) {
 		o.Settings.Limits = session.Limits{Day: session.Budget{Steps: 2}, Zone: zone}
@@ -417,7 +417,7 @@ func TestADailyLimitIsResetAtMidnightOfItsTimeZone(t *testing.T) {
 		steps int
 	}{
 		{0, 2},
-		{5 * time.Minute, 0}, // control: the same day, and nothing is left of it
+		{5 * time.Minute, 0}, // control: on the same day, no budget is left
 		{10 * time.Minute, 2},
 	} {
 		clock.Add(c.later.Milliseconds())

@@ -13,8 +13,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// inParent returns a rig whose session is paid by the session "parent" and is unattended.
-// It collects the requests that end.
+// inParent returns a rig with an unattended session that the session "parent" pays for. It collects
+// the requests that end.
 func inParent(t *testing.T, limits session.Limits, ended *[]session.Request) *rig {
 	t.Helper()
 	return newRig(t, rigOptions{do: loops, change: func(o *session.Options) {
@@ -35,7 +35,7 @@ func inParent(t *testing.T, limits session.Limits, ended *[]session.Request) *ri
 func TestWorkForAnotherSessionIsChargedThereAndEndsAtItsLimit(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{Session: session.Budget{Tokens: 40}}, &ended)
-	// A person has allowed as much again, in the session that pays.
+	// A user has granted the same amount again in the paying session.
 	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
 		return r.store.States.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int64{"session.tokens": 40}})
 	}); err != nil {
@@ -77,7 +77,7 @@ func TestConsumptionOfOtherSessionsWithTheSamePayerCounts(t *testing.T) {
 	}
 }
 
-// Callers that use a model without a request share the same budgets.
+// Model calls outside of requests use the same budgets.
 func TestConsumptionOutsideOfRequestsCounts(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{Request: session.Budget{Steps: 1}, Session: session.Budget{Tokens: 40}, Day: session.Budget{Steps: 3}}, &ended)
@@ -119,7 +119,7 @@ func TestConsumptionOutsideOfRequestsCounts(t *testing.T) {
 	check("other", "day.steps")
 }
 
-// slowDay delays the first read of the day until a commit.
+// slowDay delays the first read of the day's spending until a commit.
 type slowDay struct {
 	session.SpendingTable
 	began             atomic.Bool
@@ -138,7 +138,7 @@ func (s *slowDay) SpentOn(q db.Queryer, day string) (session.Spent, error) {
 
 func TestConsumptionDuringTheFirstReadOfTheDayCountsOnce(t *testing.T) {
 	slow := &slowDay{reads: make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{})}
-	armed := false // by the writer alone
+	armed := false // used only by the writer goroutine
 	r := newRig(t, rigOptions{do: loops, tools: []tool.Tool{&counter{}}, onCommit: func(done bool) {
 		if armed && done {
 			armed = false

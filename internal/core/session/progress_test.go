@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Time in the queue, in a pause and between two processes does not count.
+// Time in the queue, in a pause and between two processes does not count as working time.
 func TestOnlyWorkingTimeCounts(t *testing.T) {
 	begin := []StoryEntry{{At: 0, Kind: kindQueued}, {At: 5, Kind: kindStarted}, {At: 10, Kind: kindModelFailed}, {At: 30, Kind: kindCompacted}}
 	calls := []StoryEntry{{At: 100, Kind: "call"}, {At: 500, Kind: "task"}, {At: 900, Kind: "call"}}

@@ -12,8 +12,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// A refused request ends at its next step, together with the queued requests that the
-// refusal names. Their texts and costs stay separate.
+// A refused request ends at its next step, together with the queued requests that the refusal names.
+// Their texts and costs stay separate.
 func TestARefusalEndsTheRequestAndItsQueuedRequests(t *testing.T) {
 	for name, quiet := range map[string]bool{"people are told": false, "people were told": true} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestARefusalEndsTheRequestAndItsQueuedRequests(t *testing.T) {
 	}
 }
 
-// modelCalls are the model calls that a request has recorded.
+// modelCalls returns the model calls in the journal of a request.
 func modelCalls(t *testing.T, o *session.Options, requestID string) (calls []session.StoryEntry) {
 	t.Helper()
 	err := o.DB.Read(context.Background(), func(q db.Queryer) error {
@@ -76,8 +76,8 @@ func modelCalls(t *testing.T, o *session.Options, requestID string) (calls []ses
 	return calls
 }
 
-// A message that was accepted for a session must not create it again after somebody
-// deleted it. A message without such a note, as from a platform, does (control).
+// A message that was accepted for a session must not recreate the session after a user deleted it. A
+// message that was not accepted beforehand, for example one from a chat platform, does (control).
 func TestADeletedSessionIsNotCreatedAgain(t *testing.T) {
 	for name, promised := range map[string]bool{"promised": true, "control: not promised": false} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// waits is a model that tells when it was asked and answers when it may.
+// waits returns a model that signals on asked when it is called and answers after release.
 func waits(asked chan<- struct{}, release <-chan struct{}, answer string) script {
 	return func(context.Context, llm.Request, func(string)) (chat.Message, error) {
 		asked <- struct{}{}
@@ -22,9 +22,9 @@ func waits(asked chan<- struct{}, release <-chan struct{}, answer string) script
 	}
 }
 
-// twoOwners starts a second service that resumes the session while the first service
-// still runs it. Then it lets the first one write, and returns the journal after that
-// and the request at its end.
+// twoOwners starts a second service that resumes the session while the first service still runs it.
+// It then lets the first service write. It returns the journal after that write, and the finished
+// request.
 func twoOwners(t *testing.T, before func(r *rig)) (journal string, req session.Request) {
 	var opt session.Options
 	asked, letFirst, letSecond := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})

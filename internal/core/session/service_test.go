@@ -78,7 +78,7 @@ func TestPromptsAreFirstInFirstOut(t *testing.T) {
 	}
 }
 
-// busy is a model that calls the tool once and then echoes all messages of people.
+// busy is a model that calls the tool once and then echoes all user messages.
 func busy(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 	last := req.Messages[len(req.Messages)-1]
 	if last.Role == chat.User && len(req.Messages) == 1 {
@@ -129,7 +129,7 @@ func (r *rig) journal(requestID string) string {
 	r.read(func(q db.Queryer) error {
 		story, err := r.store.Requests.Story(q, requestID)
 		if fault.KindOf(err) == fault.NotFound {
-			return nil // it has not begun
+			return nil // the request has not started
 		}
 		for _, e := range story.Entries {
 			kinds = append(kinds, e.Kind)
@@ -198,7 +198,7 @@ func TestCancelEndsWithinASecondAndKeepsTheOutput(t *testing.T) {
 	begin := time.Now()
 	r.cancel("web:s1:r1", false)
 	req := r.waitForEnd("web:s1:r1")
-	if d := time.Since(begin); d > 20*time.Second { // a second is promised; others compute here, too
+	if d := time.Since(begin); d > 20*time.Second { // the limit in production is one second; a busy test machine needs more
 		t.Errorf("cancel took %s", d)
 	}
 	if req.State != event.StateCancelled || req.Detail != "Stopped by a person." {
@@ -207,7 +207,7 @@ func TestCancelEndsWithinASecondAndKeepsTheOutput(t *testing.T) {
 	if text, _ := r.output("web:s1:r1"); text != "I was saying" {
 		t.Errorf("text %q", text)
 	}
-	// The steer that came too late is not lost.
+	// The steer that arrived too late is not lost.
 	r.waitForEnd("web:s1:m2")
 	if got := r.texts(); !slices.Contains(got, "assistant: echo: next") {
 		t.Errorf("history %q", got)
@@ -342,8 +342,8 @@ func TestBlobsAreInlinedForTheModelOnly(t *testing.T) {
 	}
 }
 
-// TestACrashAtEveryCommitIsSurvived runs one request with a tool, takes an
-// image of the data after every commit, and starts from each of them.
+// TestACrashAtEveryCommitIsSurvived runs one request with a tool, takes a snapshot of the data after
+// every commit, and restarts from each snapshot.
 func TestACrashAtEveryCommitIsSurvived(t *testing.T) {
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src, on: true}
@@ -415,7 +415,7 @@ func TestARequestThatKeepsCrashingIsGivenUp(t *testing.T) {
 			return
 		}
 		<-asked
-		r.send("web:s1:r1", fmt.Sprintf("f%d", i), event.FollowUp, "touch") // one more commit
+		r.send("web:s1:r1", fmt.Sprintf("f%d", i), event.FollowUp, "touch") // causes one more commit
 		waitUntil(t, "touched", func() bool { return r.mail(fmt.Sprintf("f%d", i)) != "" })
 		shots.set(false)
 		r.stop()

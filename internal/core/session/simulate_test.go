@@ -15,8 +15,8 @@ import (
 
 type decider func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect)
 
-// world simulates a session in memory: the facts that the tables would have, and the
-// invariants that must always hold.
+// world simulates a session in memory: the facts that the tables would hold, and the invariants that
+// must always hold.
 type world struct {
 	decide decider
 	rng    *rand.Rand
@@ -27,14 +27,14 @@ type world struct {
 	accepted  map[string]event.Queue
 	applied   map[string]string
 	discarded map[string]bool
-	joined    map[string]string // the run that a message waited for
+	joined    map[string]string // request that a message joined while it waited
 	created   []string
 	started   []string
 	ended     map[string]event.RequestState
-	stopped   map[string]bool // a cancel was accepted
-	asked     map[string]int  // pauses of a request
+	stopped   map[string]bool // requests with an accepted cancel
+	asked     map[string]int  // pauses per request
 	answered  map[string]int
-	late      map[string]bool // answers to a question that was over
+	late      map[string]bool // answers to a question that was already closed
 	held      bool
 }
 
@@ -123,7 +123,7 @@ func (w *world) check(in session.Input, e session.Effect) {
 			w.fail("message %s is applied to %s and to %s", e.MessageID, at, e.RequestID)
 		}
 		if m, ok := in.(session.Message); ok && m.MessageID == e.MessageID && w.stopped[e.RequestID] {
-			w.applied[e.MessageID] = e.RequestID // its answer was stop
+			w.applied[e.MessageID] = e.RequestID // the user answered "stop"
 			return
 		}
 		if w.state.Active == nil || w.state.Active.RequestID != e.RequestID || w.state.Active.Paused != nil || w.ended[e.RequestID] != "" {
@@ -170,7 +170,7 @@ func (w *world) check(in session.Input, e session.Effect) {
 	}
 }
 
-// checkTaken: no steer or interrupt is left behind by a step boundary.
+// checkTaken checks that no steer or interrupt is still pending after a step boundary.
 func (w *world) checkTaken(in session.Input, was session.State) {
 	if _, ok := in.(session.StepBoundary); !ok || was.Active == nil || was.Active.Phase != session.Accepting || was.Active.Paused != nil {
 		return
@@ -249,7 +249,7 @@ func (w *world) step(n int) {
 	}
 }
 
-// crash forgets everything but the stored state.
+// crash discards everything but the stored state.
 func (w *world) crash() {
 	data, err := json.Marshal(w.state)
 	if err != nil {
@@ -314,7 +314,7 @@ func seeds() uint64 {
 	switch {
 	case os.Getenv("LILAC_LONG") != "":
 		return 200_000
-	case testing.Short(): // with the race detector, which a pure function does not need
+	case testing.Short(): // used with the race detector, which a pure function does not need
 		return 2_000
 	}
 	return 20_000
@@ -328,8 +328,8 @@ func TestSimulatedSessionsKeepTheInvariants(t *testing.T) {
 	}
 }
 
-// TestSimulationFindsPlantedBugs is the control: each of these deciders breaks
-// a promise, and the simulation must notice.
+// TestSimulationFindsPlantedBugs is the control: each of these deciders breaks an invariant, and the
+// simulation must notice it.
 func TestSimulationFindsPlantedBugs(t *testing.T) {
 	for name, bug := range map[string]decider{
 		"duplicates are taken": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {

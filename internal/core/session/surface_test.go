@@ -16,8 +16,8 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// The relay gets one event when a request starts, and the session has the title of its
-// surface.
+// The relay receives one event when a request starts, and the session has the title that its surface
+// provides.
 func TestARelayIsStartedForARequestOfItsSurface(t *testing.T) {
 	instructed := make(chan string, 1)
 	r := newRig(t, rigOptions{
@@ -74,7 +74,7 @@ func TestAMessageBeyondTheMaximumFailsVisibly(t *testing.T) {
 		t.Errorf("r1 ended as %s %q", req.State, req.Detail)
 	}
 	r.output("web:s1:r1")
-	// The relay must start before the end of the request.
+	// The relay must start before the request ends.
 	var shown []string
 	for _, e := range r.events(event.TopicRequest) {
 		if e.Headers.RequestID() == "web:s1:r1" {
@@ -110,7 +110,7 @@ func TestAFileIsAddedToTheOutputOfARunningRequest(t *testing.T) {
 	var svc *session.Service
 	given := make(chan error, 2)
 	r := newRig(t, rigOptions{do: func(ctx context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
-		for range 2 { // as after a crash
+		for range 2 { // twice, as after a crash
 			given <- svc.AddFile(ctx, "web:s1:r1", event.BinaryOutput{BinaryID: "call/0", MimeType: "text/plain", Filename: "a", Blob: "blob:x"})
 		}
 		say("here")
@@ -142,8 +142,7 @@ func TestAFileIsAddedToTheOutputOfARunningRequest(t *testing.T) {
 	}
 }
 
-// A file is given however long the database is busy: the tool has a time limit of
-// its own.
+// AddFile waits for a busy database without a timeout, because the tool has its own time limit.
 func TestAFileWaitsForASlowDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *rig

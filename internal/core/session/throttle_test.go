@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A model's reader rests only among many streams, only behind a publication,
-// and never past the next one or the end of its run.
+// A reader of a model stream sleeps only if there are many streams and only after a publication. It
+// never sleeps past its next publication or the end of its run.
 func TestAReaderSleepsUntilItsStreamMayPublishAgain(t *testing.T) {
 	ended, end := context.WithCancel(context.Background())
 	end()
@@ -16,7 +16,7 @@ func TestAReaderSleepsUntilItsStreamMayPublishAgain(t *testing.T) {
 		name    string
 		streams int64
 		ctx     context.Context
-		since   time.Duration // the last publication; negative: there was none
+		since   time.Duration // time since the last publication; negative: there was none
 		want    time.Duration
 	}{
 		{"few streams", throttleStreams - 1, context.Background(), 0, 0},

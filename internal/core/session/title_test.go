@@ -2,7 +2,7 @@ package session
 
 import "testing"
 
-// A title is one line of visible text, whoever wrote the message.
+// A title is one line of visible text, whatever the message contains.
 func TestATitleIsOneLineOfVisibleText(t *testing.T) {
 	for text, want := range map[string]string{
 		"hello\nthere":                        "hello there",

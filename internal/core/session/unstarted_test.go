@@ -14,7 +14,7 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// three requests three calls and answers with their results.
+// three is a model that requests three tool calls and then answers with their results.
 func three(_ context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 	if len(req.Messages) > 1 {
 		return chat.Text(chat.Assistant, "told: "+lastUser(req)), nil
@@ -24,8 +24,8 @@ func three(_ context.Context, req llm.Request, say func(string)) (chat.Message, 
 	return m, nil
 }
 
-// Calls that a stop kept from beginning are in the history, and the output tells of
-// them before its last event, once, also when the program is killed at any commit.
+// Tool calls that were stopped before they started are in the history. The output reports each of
+// them once, before its last event, even if the process is killed after any commit.
 func TestTheOutputReportsCallsThatNeverStarted(t *testing.T) {
 	stops := map[string]func(r *rig){
 		"a stop":       func(r *rig) { r.cancel("web:s1:r1", false) },
@@ -81,7 +81,7 @@ func TestTheOutputReportsOpenCallsOfARequestThatIsGivenUp(t *testing.T) {
 		}
 		<-began
 		note := fmt.Sprint("f", life)
-		r.send("web:s1:r1", note, event.FollowUp, "touch") // one more commit
+		r.send("web:s1:r1", note, event.FollowUp, "touch") // causes one more commit
 		waitUntil(t, "touched", func() bool { return r.mail(note) != "" })
 		shots.set(false)
 		r.stop()
@@ -89,7 +89,7 @@ func TestTheOutputReportsOpenCallsOfARequestThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// slow is a store whose conversations are read until the reader is stopped.
+// slow is a history table whose reads of conversations repeat until the reader is canceled.
 type slow struct{ session.HistoryTable }
 
 func (s slow) Conversation(q db.Queryer, sessionID string) (session.Conversation, error) {
@@ -109,7 +109,7 @@ func TestACancelBeforeTheJournalIsReadKeepsTheOutput(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	<-began
 	shots.set(true)
-	r.send("web:s1:r1", "m2", event.FollowUp, "touch") // one more commit
+	r.send("web:s1:r1", "m2", event.FollowUp, "touch") // causes one more commit
 	waitUntil(t, "touched", func() bool { return r.mail("m2") != "" })
 	shots.set(false)
 	r.stop()

@@ -51,7 +51,7 @@ const CodeDamagedRow = "damaged_row"
 // never served and never removed.
 func DamagedRow(table, row string) error {
 	return &fault.Error{Kind: fault.Internal, Code: CodeDamagedRow, Message: fmt.Sprintf(
-		"The row %s of the table %s is damaged. It was not used; restore the database from a copy.", row, table)}
+		"The row %s of the table %s is damaged and was not used. Restore the database from a backup.", row, table)}
 }
 
 // IsDamaged reports whether an error is the fault of a damaged row or event.

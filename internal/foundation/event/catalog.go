@@ -11,7 +11,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// The types of events.
+// The event types of the bus.
 const (
 	AdapterMessageCreated  Type = "evt.adapter.message.created"
 	AdapterMessageUpdated  Type = "evt.adapter.message.updated"
@@ -46,13 +46,13 @@ const (
 	WorkflowTaskResolved  Type = "evt.workflow.task.resolved"
 )
 
-// Def is what the catalog says of one type of event.
+// A Def is the catalog entry of one event type.
 type Def struct {
 	Type Type
-	// Topic is where it is published; Output topics are one per request.
+	// Topic is the topic of the event. Each request has its own Output topic.
 	Topic  Topic
 	Output bool
-	// RequestScoped events need all three request headers; their key is the
+	// RequestScoped marks events that need all three request headers. Their key is the
 	// request id.
 	RequestScoped bool
 
@@ -101,15 +101,14 @@ var catalog = func() map[Type]Def {
 	return m
 }()
 
-// envDef is what holds for every environment event: their types are open, so
-// the topic, not the type, says that an event is one.
+// envDef is the entry for all environment events. Their set of types is open, so the topic
+// identifies them, not the type.
 var envDef = Def{
 	Topic: TopicEnv,
 	route: func(_ Headers, p Payload) (string, string) {
 		m := p.(EnvEvent).Metadata
 		if m.TriggerSessionID == "" {
-			// Order is kept within a source: one that is slow to be handled does
-			// not hold up the others.
+			// Events are ordered per source, so a slow source does not block others.
 			return "", string(p.EventType()) + "/" + m.EnvName
 		}
 		return m.TriggerSessionID, m.TriggerSessionID
@@ -117,8 +116,8 @@ var envDef = Def{
 	decode: decodeAs[EnvEvent],
 }
 
-// Lookup returns what the catalog says of a type. Environment events are not
-// in it: their types are open.
+// Lookup returns the catalog entry of a type. Environment events are not in the catalog,
+// because their set of types is open.
 func Lookup(t Type) (Def, bool) {
 	def, ok := catalog[t]
 	return def, ok
@@ -131,7 +130,7 @@ func All() []Def {
 	})
 }
 
-// ErrUnknownType is what [Decode] wraps for a type that is not in the catalog.
+// ErrUnknownType is the error that [Decode] wraps for a type that is not in the catalog.
 var ErrUnknownType = errors.New("unknown event type")
 
 // Decode returns the typed payload of e.

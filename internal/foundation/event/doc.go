@@ -1,12 +1,11 @@
-// Package event is the catalog: every event that travels on the bus, with its
-// type, topic, key, lane, header rule and payload, in one place (catalog.go).
+// Package event defines every event on the bus: its type, topic, key, lane, required
+// headers and payload. The catalog is in catalog.go.
 //
-// An [Event] is made by [New] from a typed payload and a [Meta]; New fills
-// topic, key and lane from the catalog and refuses a request-scoped event
-// without its three headers, naming the event. A payload never repeats an id
-// that the envelope carries. [Decode] gives the typed payload back; fields it
-// does not know stay in Event.Data, which is what travels.
+// [New] creates an [Event] from a typed payload and a [Meta]. It fills in the topic, key and
+// lane from the catalog, and rejects a request-scoped event without its three headers. A
+// payload never repeats an id that the envelope contains. [Decode] returns the typed
+// payload; unknown fields are kept only in Event.Data, which the bus transports.
 //
-// Sources: the specification of the bus and its envelope
-// (bus-adapter-bridge), and the catalog of the system's design.
+// Sources: the specification of the bus and its envelope (bus-adapter-bridge), and the
+// catalog in the system's design.
 package event

@@ -10,8 +10,8 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// Types of environment events that the program itself produces. The catalog
-// of environment events is open: others are made by sources and by rules.
+// The types of environment events that the program itself produces. The set is open:
+// sources and rules produce other types.
 const (
 	UserQuery               Type = "user_query"
 	UserStop                Type = "user_stop"
@@ -42,7 +42,7 @@ const (
 	StreamError             Type = "stream.error"
 )
 
-// EnvTypes are the types of environment events that the program itself produces.
+// EnvTypes returns the types of environment events that the program itself produces.
 func EnvTypes() []Type {
 	return []Type{
 		UserQuery, UserStop, SessionCreated, SessionUpdated, SessionDeleted, SessionMessageApplied, SessionPaused, SessionResumed,
@@ -54,12 +54,13 @@ func EnvTypes() []Type {
 
 var envType = lazyregexp.New(`^[a-z0-9_.]{1,64}$`)
 
-// maxTimestamp is the last millisecond of a date in JavaScript (ECMA-262, Time Values).
+// maxTimestamp is the largest time of a JavaScript Date in Unix milliseconds (ECMA-262,
+// Time Values).
 const maxTimestamp = 8_640_000_000_000_000
 
-// Validate checks what a publisher of an environment event must keep: an id,
-// a type of the form [a-z0-9_.]{1,64} that is not one of the bus's own, a time
-// in milliseconds, and a payload that is JSON.
+// Validate checks an environment event before it is published. It must have an id, a type of
+// the form [a-z0-9_.]{1,64} that the bus does not use itself, a time in Unix milliseconds,
+// and a payload of valid JSON.
 func (e EnvEvent) Validate() error {
 	switch {
 	case e.ID == "" || len(e.ID) > 256:
@@ -77,11 +78,11 @@ func (e EnvEvent) Validate() error {
 	return nil
 }
 
-// MaxDepth is how many events may cause each other, one after the other.
+// MaxDepth is the maximum length of a chain of events in which each causes the next.
 const MaxDepth = 8
 
-// EnvMetadata says where an environment event comes from. Extra fields are
-// kept as they came.
+// EnvMetadata describes the origin of an environment event. Additional fields are kept
+// unchanged.
 type EnvMetadata struct {
 	TriggerSessionID string
 	TriggerAgentID   string
@@ -102,7 +103,7 @@ func (m *EnvMetadata) fields() map[string]*string {
 	}
 }
 
-// MarshalJSON writes the known fields and the extra ones side by side.
+// MarshalJSON encodes the known and the additional fields in one object.
 func (m EnvMetadata) MarshalJSON() ([]byte, error) {
 	out := make(map[string]any, len(m.Extra)+5)
 	for name, v := range m.Extra {
@@ -116,7 +117,7 @@ func (m EnvMetadata) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads the known fields and keeps the others.
+// UnmarshalJSON decodes the known fields and keeps the others.
 func (m *EnvMetadata) UnmarshalJSON(data []byte) error {
 	*m = EnvMetadata{}
 	var all map[string]json.RawMessage
@@ -131,7 +132,7 @@ func (m *EnvMetadata) UnmarshalJSON(data []byte) error {
 		if err := json.Unmarshal(raw, into); err != nil {
 			return inField("metadata."+name, err)
 		}
-		if *into != "" { // an empty one stays, to be written as it came
+		if *into != "" { // keep an empty field, so that it is encoded again
 			delete(all, name)
 		}
 	}
@@ -141,8 +142,8 @@ func (m *EnvMetadata) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// inField says which field of an event has a value of another type: what decodes
-// it does not know where it stands.
+// inField adds the name of the event's field to a type error, because the decoder of the
+// value does not know it.
 func inField(name string, err error) error {
 	var shape *json.UnmarshalTypeError
 	if errors.As(err, &shape) {
@@ -151,12 +152,11 @@ func inField(name string, err error) error {
 	return fmt.Errorf("decode %s: %w", name, err)
 }
 
-// MetadataRequest is the field of the metadata that names the request whose
-// work caused the event.
+// MetadataRequest is the metadata field with the id of the request that caused the event.
 const MetadataRequest = "request_id"
 
-// UserQueryPayload is the payload of a user_query: a prompt from a page, a
-// terminal or the API. The request and message ids are chosen by the route.
+// UserQueryPayload is the payload of a user_query: a prompt from the web page, the terminal
+// or the API. The HTTP route chooses the request and message ids.
 type UserQueryPayload struct {
 	SessionID string `json:"sessionId"`
 	Content   string `json:"content"`
@@ -165,27 +165,26 @@ type UserQueryPayload struct {
 	Queue     Queue  `json:"queue"`
 	// Client is the surface's name, "web" or "terminal".
 	Client string `json:"client"`
-	// ElseRequestID is used when Queue is not prompt and RequestID is over.
+	// ElseRequestID is used if Queue is not prompt and RequestID has already ended.
 	ElseRequestID string `json:"elseRequestId,omitempty"`
-	// Attachments are file parts of a chat message, their data a blob reference.
+	// Attachments holds the file parts of a chat message; their data are blob references.
 	Attachments json.RawMessage `json:"attachments,omitempty"`
 }
 
-// UserStopPayload is the payload of a user_stop: a person stops what was accepted
-// and may not have begun. On its way it stays behind the user_query that it
-// follows.
+// UserStopPayload is the payload of a user_stop: a person stops an accepted request, which
+// may not have started yet. A user_stop is delivered after the user_query that it follows.
 type UserStopPayload struct {
 	SessionID string `json:"sessionId"`
-	// RequestID is the request to stop; without it what runs then, or would run
-	// next.
+	// RequestID is the request to stop. Empty means the request that runs when the event is
+	// handled, or else the next one.
 	RequestID    string `json:"requestId,omitempty"`
 	Client       string `json:"client"`
 	CancelQueued bool   `json:"cancelQueued,omitempty"`
 	Reason       string `json:"reason,omitempty"`
 }
 
-// ToolPayload is the payload of tool.executed and tool.error: the beginning of
-// what the tool said, and to which call of a request.
+// ToolPayload is the payload of tool.executed and tool.error. It has the beginning of the
+// tool's output, and identifies the call.
 type ToolPayload struct {
 	RequestID  string `json:"requestId"`
 	ToolCallID string `json:"toolCallId"`
@@ -195,9 +194,9 @@ type ToolPayload struct {
 	Error      string `json:"error,omitempty"`
 }
 
-// StreamPayload is the payload of the stream.* events that rules can be for:
-// stream.start has the request alone, stream.completed and stream.error also
-// how it ended. A long content is Truncated.
+// StreamPayload is the payload of the stream.* events that rules can match. stream.start has
+// only the request; stream.completed and stream.error also have its outcome. Truncated
+// reports that Content was cut off.
 type StreamPayload struct {
 	RequestID string              `json:"requestId"`
 	Content   *string             `json:"content,omitempty"`
@@ -205,7 +204,7 @@ type StreamPayload struct {
 	Usage     *chat.Usage         `json:"usage,omitempty"`
 	Error     *StreamErrorPayload `json:"error,omitempty"`
 	Cancelled bool                `json:"cancelled,omitempty"`
-	// Reason is why it was cancelled.
+	// Reason says why the request was cancelled.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -215,40 +214,41 @@ type StreamErrorPayload struct {
 	Message string     `json:"message"`
 }
 
-// RuleStoppedPayload is the payload of a rule.stopped: a rule has used up its
-// budget of the day in a session.
+// RuleStoppedPayload is the payload of a rule.stopped: a rule has used up its daily budget in
+// a session.
 type RuleStoppedPayload struct {
 	Rule string `json:"rule"`
-	// Limit is runs, tokens or money. Used and Allowed are those, or millionths
-	// of a US dollar.
+	// Limit is runs, tokens or money. Used and Allowed have that unit; money is in
+	// millionths of a US dollar.
 	Limit   string `json:"limit"`
 	Used    int64  `json:"used"`
 	Allowed int64  `json:"allowed"`
 }
 
-// SessionPausedPayload is the payload of a session.paused: a request has
-// reached a limit and asks whether to go on.
+// SessionPausedPayload is the payload of a session.paused: a request has reached a limit and
+// asks whether to continue.
 type SessionPausedPayload struct {
 	RequestID string `json:"requestId"`
-	// Pause counts the pauses of the request from 1.
+	// Pause is the number of this pause within the request, starting at 1.
 	Pause int `json:"pause"`
-	// Limit is request, session or day, then steps, tokens, money or time:
-	// "day.money". Used, Allowed and More (what an answer allows) are steps,
-	// tokens, millionths of a US dollar, or milliseconds.
+	// Limit has two parts: request, session or day, and steps, tokens, money or time, for
+	// example "day.money". Used, Allowed and More (the amount that a "continue" adds) are
+	// steps, tokens, millionths of a US dollar, or milliseconds.
 	Limit   string `json:"limit"`
 	Used    int64  `json:"used"`
 	Allowed int64  `json:"allowed"`
 	More    int64  `json:"more"`
-	// Question is what people are asked. It is in the request's text, too.
+	// Question is the question to people. The request's text contains it, too.
 	Question string `json:"question"`
-	// Until is when the request ends if nobody answers, Unix milliseconds.
+	// Until is the time at which the request ends without an answer, in Unix milliseconds.
 	Until int64 `json:"until"`
-	// Again says that something else was said instead of an answer.
+	// Again reports that the question is repeated, because the last message was not an
+	// answer.
 	Again bool `json:"again,omitempty"`
 }
 
-// SessionResumedPayload is the payload of a session.resumed: the question was
-// answered. A request whose answer is stop ends.
+// SessionResumedPayload is the payload of a session.resumed: the question was answered. The
+// answer "stop" ends the request.
 type SessionResumedPayload struct {
 	RequestID string `json:"requestId"`
 	Pause     int    `json:"pause"`
@@ -256,17 +256,17 @@ type SessionResumedPayload struct {
 	Answer string `json:"answer"`
 }
 
-// StreamFilePayload is the payload of a stream.file: the request has given a
-// file to people.
+// StreamFilePayload is the payload of a stream.file: the agent has sent a file.
 type StreamFilePayload struct {
 	RequestID string `json:"requestId"`
-	// FileID names it within the request: one that comes again is the same.
+	// FileID identifies the file within the request. An event with the same id is a
+	// duplicate.
 	FileID   string `json:"fileId"`
 	Filename string `json:"filename"`
 	MimeType string `json:"mimeType"`
 	Bytes    int64  `json:"bytes"`
-	// URL is where its bytes are, for who has the token.
+	// URL is the address of the content. It requires the API token.
 	URL string `json:"url"`
-	// Path is where it lies in the workspace, if it does.
+	// Path is the path in the workspace; empty if the file is not there.
 	Path string `json:"path,omitempty"`
 }

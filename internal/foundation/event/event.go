@@ -15,7 +15,7 @@ type Type string
 // Topic names an ordered log of events, for example "cmd.request".
 type Topic string
 
-// The fixed topics. Output topics are made by [OutputTopic].
+// The fixed topics. [OutputTopic] returns the others.
 const (
 	TopicAdapter    Topic = "evt.adapter"
 	TopicCmdRequest Topic = "cmd.request"
@@ -34,31 +34,33 @@ func Topics() []Topic {
 
 const outputPrefix = "out.req."
 
-// OutputTopic is the topic of one request's output.
+// OutputTopic returns the topic of one request's output.
 func OutputTopic(requestID string) Topic { return Topic(outputPrefix + requestID) }
 
-// OutputRequest returns the request of an output topic.
+// OutputRequest returns the request id of an output topic.
 func (t Topic) OutputRequest() (requestID string, ok bool) {
 	return strings.CutPrefix(string(t), outputPrefix)
 }
 
-// Event is the envelope: what the bus stores and moves.
+// Event is the envelope that the bus stores and delivers.
 type Event struct {
-	// ID is minted from the logical act, so publishing again is the same event.
+	// ID is derived from the logical action, so publishing the action again creates a
+	// duplicate of the same event.
 	ID    string `json:"id"`
 	Topic Topic  `json:"topic"`
 	Type  Type   `json:"type"`
-	// TS is when it happened, Unix milliseconds.
+	// TS is the time of the event in Unix milliseconds.
 	TS int64 `json:"ts"`
-	// Key correlates: the request id, the message id or the session id.
+	// Key correlates events. It is the request id, the message id or the session id.
 	Key string `json:"key,omitempty"`
-	// Lane is what order is kept within: session, workflow or request.
+	// Lane is the unit of ordering: a session, a workflow or a request. Events of one lane
+	// are handled in order.
 	Lane    string          `json:"lane,omitempty"`
 	Headers Headers         `json:"headers,omitempty"`
 	Data    json.RawMessage `json:"data"`
 }
 
-// Headers travel with an event. Names beyond the constants are free extras.
+// Headers are the metadata of an event. Names other than the constants are allowed.
 type Headers map[string]string
 
 // Header names. The first three are required on request-scoped events.
@@ -68,7 +70,7 @@ const (
 	HeaderRequestClient   = "request_client"
 	HeaderTraceParent     = "traceparent"
 	HeaderParentRequestID = "parent_request_id"
-	// HeaderDepth counts how many events caused each other up to this one.
+	// HeaderDepth is the length of the chain of causes that led to this event.
 	HeaderDepth = "depth"
 )
 
@@ -96,9 +98,9 @@ func (h Headers) With(name, value string) Headers {
 	return out
 }
 
-// Meta is what a publisher says beside the payload.
+// Meta holds the fields of an event that the publisher sets in addition to the payload.
 type Meta struct {
-	// ID names the logical act (who, what, which step); required.
+	// ID identifies the logical action (actor, action, step). It is required.
 	ID      string
 	Time    time.Time
 	Headers Headers
@@ -106,14 +108,13 @@ type Meta struct {
 
 // Payload is the typed data of one event type.
 type Payload interface {
-	// EventType names the type; the same for every value but [EnvEvent] and
-	// the pairs that share a payload, whose value says which one it is.
+	// EventType returns the event type. It depends on the value only for [EnvEvent] and for
+	// pairs of types that share a payload.
 	EventType() Type
 }
 
-// New makes an event. It fails, naming the event, when the type is not in the
-// catalog, the id or a required header is missing, or the payload cannot be
-// encoded.
+// New creates an event. It fails if the type is not in the catalog, if the id or a required
+// header is missing, or if the payload cannot be encoded. The error names the event.
 func New(meta Meta, data Payload) (Event, error) {
 	t := data.EventType()
 	def, ok := Lookup(t)
@@ -141,9 +142,9 @@ func New(meta Meta, data Payload) (Event, error) {
 	return e, nil
 }
 
-// Validate checks the envelope against the catalog. The bus calls it on every
-// publish, so an event that was not made by [New] is checked too. An unknown
-// type passes if its envelope is complete: newer programs may share the bus.
+// Validate checks the envelope against the catalog. The bus calls it on every publish, so it
+// also covers events that [New] did not create. An unknown type is valid if its envelope is
+// complete, because newer versions of the program may share the bus.
 func (e Event) Validate() error {
 	switch {
 	case e.ID == "":
@@ -170,5 +171,5 @@ func (e Event) Validate() error {
 	return nil
 }
 
-// Time is when the event happened.
+// Time returns the time of the event.
 func (e Event) Time() time.Time { return time.UnixMilli(e.TS) }

@@ -27,7 +27,7 @@ var (
 
 func meta(h event.Headers) event.Meta { return event.Meta{ID: "e1", Time: now, Headers: h} }
 
-// The catalog, one row for each type.
+// rows repeats the catalog, one row for each type, so that accidental changes fail a test.
 var rows = []struct {
 	payload event.Payload
 	typ     event.Type
@@ -127,12 +127,12 @@ func TestARequestEventWithoutItsHeadersFailsByName(t *testing.T) {
 	}
 }
 
-// envelopeIDs are what a payload must not say again.
+// envelopeIDs lists the ids that a payload must not repeat.
 var envelopeIDs = map[string]bool{
 	"requestid": true, "sessionid": true, "requestclient": true, "client": true, "key": true, "lane": true, "topic": true,
 }
 
-// repeats returns the JSON fields of a type that repeat the envelope.
+// repeats returns the JSON fields of a type that repeat ids of the envelope.
 func repeats(t reflect.Type) (found []string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

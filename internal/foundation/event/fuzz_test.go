@@ -7,8 +7,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Whatever data an event of the log or of a client has is refused, or is a
-// payload that comes back the same from its own encoding.
+// Decode either rejects the data of an event, or returns a payload that survives encoding and
+// decoding unchanged.
 func FuzzDecode(f *testing.F) {
 	for _, def := range event.All() {
 		f.Add(string(def.Type), []byte(`{}`))

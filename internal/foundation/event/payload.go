@@ -7,7 +7,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Queue says how a message meets the work of its session.
+// Queue is the mode in which a message joins the work of its session.
 type Queue string
 
 // The queue modes.
@@ -27,10 +27,10 @@ func (q Queue) Valid() bool {
 	return false
 }
 
-// RequestState is a state in the life of a request.
+// RequestState is a state of a request.
 type RequestState string
 
-// The states of a request. The last three are end states.
+// The states of a request. The last three are final.
 const (
 	StateQueued    RequestState = "queued"
 	StateRunning   RequestState = "running"
@@ -40,14 +40,14 @@ const (
 	StateCancelled RequestState = "cancelled"
 )
 
-// Ended reports whether s is an end state.
+// Ended reports whether s is a final state.
 func (s RequestState) Ended() bool {
 	return s == StateDone || s == StateFailed || s == StateCancelled
 }
 
 // AdapterMessage is a message that a platform delivered.
 type AdapterMessage struct {
-	// Updated says that the message was edited; it decides the event type.
+	// Updated reports that the message was edited. It determines the event type.
 	Updated     bool            `json:"-"`
 	Platform    string          `json:"platform"`
 	ChannelID   string          `json:"channelId"`
@@ -69,8 +69,8 @@ type AdapterDeletion struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 }
 
-// AdapterReaction is a reaction that was added or removed. Without a user
-// everybody's were removed, and without a reaction all of them.
+// AdapterReaction is a reaction that was added or removed. Without a user, the reactions of
+// all users were removed; without a reaction, all reactions were.
 type AdapterReaction struct {
 	Removed   bool            `json:"-"`
 	Platform  string          `json:"platform"`
@@ -82,22 +82,22 @@ type AdapterReaction struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 }
 
-// RequestMessage asks the runner to take messages into a session's work. A
-// prompt whose last message is one of the assistant is said as it is, without a
-// model.
+// RequestMessage asks the runner to add messages to a session's work. If the last message of
+// a prompt is from the assistant, the runner outputs it unchanged and calls no model.
 type RequestMessage struct {
 	Queue    Queue          `json:"queue"`
 	Messages []chat.Message `json:"messages"`
-	// MessageID names this message for exactly-once and for what is said
-	// about it later (evt.request.message.applied).
+	// MessageID identifies this message, to handle it exactly once and to refer to it in
+	// evt.request.message.applied.
 	MessageID string `json:"messageId"`
-	// ElseRequestID is the request that the message becomes when the one it
-	// was meant for is over; see [ElseRequest] for the default.
+	// ElseRequestID is the id of the new request that the message starts if its request has
+	// already ended. [ElseRequest] returns the default.
 	ElseRequestID string `json:"elseRequestId,omitempty"`
-	// AnyActive applies a steer, followUp or interrupt to whatever runs.
+	// AnyActive applies a steer, followUp or interrupt to the running request, whichever it
+	// is.
 	AnyActive bool `json:"anyActive,omitempty"`
-	// AnswersPause makes the message an answer to that pause of the request
-	// and nothing else: when the pause is over, the message is dropped.
+	// AnswersPause makes the message an answer to the pause with that number. The message is
+	// dropped if the pause is over.
 	AnswersPause int             `json:"answersPause,omitempty"`
 	Raw          json.RawMessage `json:"raw,omitempty"`
 }
@@ -105,26 +105,26 @@ type RequestMessage struct {
 // RequestCancel stops a request.
 type RequestCancel struct {
 	Reason string `json:"reason,omitempty"`
-	// CancelQueued also cancels what waits behind it in the session.
+	// CancelQueued also cancels the requests that are queued behind it in the session.
 	CancelQueued bool `json:"cancelQueued,omitempty"`
-	// AnyActive means what runs in the session when it arrives, or would run
-	// next; the event's own request id is none of a request then.
+	// AnyActive cancels the request that runs in the session when the event is handled, or
+	// else the next one. The request id of the event then names no request.
 	AnyActive bool `json:"anyActive,omitempty"`
 }
 
-// RequestLifecycle says that a request changed its state.
+// RequestLifecycle reports that a request changed its state.
 type RequestLifecycle struct {
 	State  RequestState `json:"state"`
 	Detail string       `json:"detail,omitempty"`
-	// ErrorKind is what sort of trouble a failed request ended with.
+	// ErrorKind is the kind of error that a failed request ended with.
 	ErrorKind fault.Kind `json:"errorKind,omitempty"`
-	// Paused says that the request waits for an answer to Detail: nothing of
-	// it runs, and it says nothing until it is answered.
+	// Paused reports that the request waits for an answer to the question in Detail. Until
+	// then, it does no work and publishes no output.
 	Paused bool  `json:"paused,omitempty"`
 	TS     int64 `json:"ts"`
 }
 
-// UnmarshalJSON reads "resolved", a word of older producers, as "done".
+// UnmarshalJSON decodes the state "resolved" of older producers as "done".
 func (l *RequestLifecycle) UnmarshalJSON(data []byte) error {
 	type plain RequestLifecycle
 	if err := json.Unmarshal(data, (*plain)(l)); err != nil {
@@ -136,19 +136,19 @@ func (l *RequestLifecycle) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MessageApplied says which request (of the header) a message ended up in,
-// and how.
+// MessageApplied reports how a message was applied. The header names the request that it was
+// applied to.
 type MessageApplied struct {
 	MessageID string `json:"messageId"`
 	Queue     Queue  `json:"queue"`
-	// Offset is the byte offset in the request's text at which it was applied.
+	// Offset is the byte offset in the request's text at which the message was applied.
 	Offset int64 `json:"offset"`
 }
 
 // RequestReply asks for a relay of the request's output.
 type RequestReply struct{}
 
-// TextDelta is a piece of the answer's text, whole runes.
+// TextDelta is a piece of the answer's text. It contains only whole runes.
 type TextDelta struct {
 	Delta string `json:"delta"`
 	Seq   int64  `json:"seq"`
@@ -167,16 +167,16 @@ type TextReset struct {
 	Offset int64 `json:"offset"`
 }
 
-// OutputAnchor says that a steer or an interrupt was applied here.
+// OutputAnchor marks the position in the output at which a steer or an interrupt was applied.
 type OutputAnchor struct {
 	MessageID string `json:"messageId"`
 	Offset    int64  `json:"offset"`
 }
 
-// OutputActivity says that a silent model or tool is still at work.
+// OutputActivity is a heartbeat of a model or tool that produces no output.
 type OutputActivity struct{}
 
-// ToolStatus is a point in the life of a tool call.
+// ToolStatus is the state of a tool call.
 type ToolStatus string
 
 // The states of a tool call.
@@ -186,10 +186,9 @@ const (
 	ToolEnd    ToolStatus = "end"
 )
 
-// ToolCallOutput shows a tool call as it proceeds. Name, Args and Output are
-// for those who show more than the one-line display. A call that a stop kept from
-// beginning has its end alone. Of a long Output or Error
-// only the beginning is here; it is Truncated then.
+// ToolCallOutput reports the progress of a tool call. Name, Args and Output are for surfaces
+// that show more than the one-line display. A call that was stopped before it started has
+// only a final event. A long Output or Error is cut off; Truncated reports that.
 type ToolCallOutput struct {
 	ToolCallID string          `json:"toolCallId"`
 	Status     ToolStatus      `json:"status"`
@@ -202,16 +201,16 @@ type ToolCallOutput struct {
 	Truncated  bool            `json:"truncated,omitempty"`
 }
 
-// BinaryOutput is a file that the agent hands over: its bytes when they are
-// few, else a reference into the blob store.
+// BinaryOutput is a file that the agent sends. A small file is included; a larger one is a
+// reference to the blob store.
 type BinaryOutput struct {
 	BinaryID   string `json:"binaryId"`
 	MimeType   string `json:"mimeType"`
 	Filename   string `json:"filename,omitempty"`
 	DataBase64 string `json:"dataBase64,omitempty"`
 	Blob       string `json:"blob,omitempty"`
-	// Bytes is how large the file is, Path where it lies in the workspace; zero
-	// and empty when that is not known.
+	// Bytes is the size of the file, and Path its path in the workspace. They are zero and
+	// empty if unknown.
 	Bytes int64  `json:"bytes,omitempty"`
 	Path  string `json:"path,omitempty"`
 }
@@ -224,7 +223,7 @@ type FinalText struct {
 	Usage    *chat.Usage `json:"usage,omitempty"`
 }
 
-// SurfaceReanchor moves a running output to another message.
+// SurfaceReanchor moves the output of a running request to another message.
 type SurfaceReanchor struct {
 	InheritReplyTo bool            `json:"inheritReplyTo"`
 	ReplyTo        *MessageRef     `json:"replyTo,omitempty"`
@@ -232,29 +231,29 @@ type SurfaceReanchor struct {
 	MessageID      string          `json:"messageId,omitempty"`
 }
 
-// MessageRef names a message on a platform.
+// MessageRef identifies a message on a platform.
 type MessageRef struct {
 	Platform  string `json:"platform"`
 	ChannelID string `json:"channelId"`
 	MessageID string `json:"messageId"`
 }
 
-// SurfaceMessageCreated says that a relay made a message.
+// SurfaceMessageCreated reports that a relay posted a message.
 type SurfaceMessageCreated struct {
 	MsgRef MessageRef `json:"msgRef"`
 }
 
-// EnvEvent is an environment event, exactly as its specification has it.
+// EnvEvent is an environment event in the form that its specification defines.
 type EnvEvent struct {
 	ID   string `json:"id"`
 	Type Type   `json:"type"`
-	// Timestamp is Unix milliseconds.
+	// Timestamp is the time of the event in Unix milliseconds.
 	Timestamp int64           `json:"timestamp"`
 	Metadata  EnvMetadata     `json:"metadata"`
 	Payload   json.RawMessage `json:"payload"`
 }
 
-// EventType is the event's own type: "env" is an open catalog.
+// EventType returns the event's own type, because the set of environment events is open.
 func (e EnvEvent) EventType() Type { return e.Type }
 
 // EventType implements [Payload].

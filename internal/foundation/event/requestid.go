@@ -6,15 +6,15 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// RequestID is a request id taken apart: <surface>:<session_id>:<specific id>.
-// The surface ends at the first colon, the specific id starts after the last.
+// RequestID is a parsed request id of the form <surface>:<session_id>:<specific id>. The
+// surface ends at the first colon; the specific id starts after the last one.
 type RequestID struct {
 	Surface  string
 	Session  string
 	Specific string
 }
 
-// ParseRequestID takes a request id apart.
+// ParseRequestID parses a request id.
 func ParseRequestID(id string) (RequestID, error) {
 	first, last := strings.IndexByte(id, ':'), strings.LastIndexByte(id, ':')
 	if first <= 0 || last == len(id)-1 || last == first+1 {
@@ -27,7 +27,7 @@ func ParseRequestID(id string) (RequestID, error) {
 	return r, nil
 }
 
-// String joins the parts.
+// String returns the request id.
 func (r RequestID) String() string {
 	if r.Session == "" {
 		return r.Surface + ":" + r.Specific
@@ -35,9 +35,9 @@ func (r RequestID) String() string {
 	return r.Surface + ":" + r.Session + ":" + r.Specific
 }
 
-// ElseRequest is the request that a message becomes by default when the one
-// it was meant for is over: the same id with the message's id as its specific
-// id. A colon in the message id is replaced, since the last one separates.
+// ElseRequest returns the default id of the new request that a message starts if its request
+// has already ended: the same id with the message id as the specific id. It replaces colons
+// in the message id, because the last colon is the separator.
 func ElseRequest(requestID, messageID string) string {
 	messageID = strings.ReplaceAll(messageID, ":", "-")
 	r, err := ParseRequestID(requestID)

@@ -4,13 +4,13 @@ import "context"
 
 type traceKey struct{}
 
-// WithTraceParent keeps the header traceparent of what is done in ctx, for the
-// events that are published because of it.
+// WithTraceParent returns a context with a traceparent header (W3C Trace Context). Events
+// that are published because of this work carry the header.
 func WithTraceParent(ctx context.Context, header string) context.Context {
 	return context.WithValue(ctx, traceKey{}, header)
 }
 
-// TraceParent is what [WithTraceParent] kept, or "".
+// TraceParent returns the header that [WithTraceParent] stored, or "".
 func TraceParent(ctx context.Context) string {
 	header, _ := ctx.Value(traceKey{}).(string)
 	return header

@@ -23,7 +23,7 @@ type WorkflowCancel struct {
 	Reason     string `json:"reason,omitempty"`
 }
 
-// WorkflowLifecycleChanged says that a workflow changed its state.
+// WorkflowLifecycleChanged reports that a workflow changed its state.
 type WorkflowLifecycleChanged struct {
 	WorkflowID string `json:"workflowId"`
 	State      string `json:"state"`
@@ -38,7 +38,7 @@ type WorkflowOutcome struct {
 	TS         int64           `json:"ts"`
 }
 
-// WorkflowTaskLifecycleChanged says that a task changed its state.
+// WorkflowTaskLifecycleChanged reports that a task changed its state.
 type WorkflowTaskLifecycleChanged struct {
 	WorkflowID string `json:"workflowId"`
 	TaskID     string `json:"taskId"`

@@ -1,12 +1,12 @@
-// Package fault classifies errors: what kind of trouble it is, what a person
-// may read about it, and what is worth trying again.
+// Package fault classifies errors. An error has a kind, a message for people, and a flag
+// that says whether a retry may help.
 //
-// A [Kind] decides the HTTP status, the exit code of the command line and
-// whether a retry makes sense, each in one table of this package. The message
-// of an [Error] is written for a person and never holds a secret or the cause;
-// the cause is wrapped for the logs. On the wire an error is
+// A [Kind] determines the HTTP status, the exit code of the command line, and whether the
+// error is retryable; one table in this package defines all three. The message of an [Error]
+// is for people and never contains secrets or the cause; the cause is wrapped for the logs.
+// In the API, an error has the form
 //
 //	{"kind": "...", "code": "...", "message": "...", "retryable": false, "field": "..."}
 //
-// Anyone may use it; it imports the standard library only.
+// Every package may use it. It imports only the standard library.
 package fault

@@ -8,38 +8,38 @@ import (
 	"time"
 )
 
-// Kind says what sort of trouble an error is.
+// A Kind classifies an error.
 type Kind string
 
-// The kinds of trouble.
+// The kinds of errors.
 const (
-	// Internal is a defect of ours; the default for an unclassified error.
+	// Internal is a defect in Lilac, and the default for an unclassified error.
 	Internal Kind = "internal"
-	// Invalid is input that cannot be accepted as it is.
+	// Invalid means that the input is not acceptable.
 	Invalid Kind = "invalid"
-	// Unauthenticated is a missing or wrong credential.
+	// Unauthenticated means that a credential is missing or wrong.
 	Unauthenticated Kind = "unauthenticated"
-	// Denied is a caller who is known and may not do this.
+	// Denied means that the authenticated caller lacks permission.
 	Denied Kind = "denied"
-	// NotFound is a thing that does not exist.
+	// NotFound means that the resource does not exist.
 	NotFound Kind = "not_found"
-	// NotAllowed is a thing that exists and does not take this method.
+	// NotAllowed means that the resource does not support this HTTP method.
 	NotAllowed Kind = "method_not_allowed"
-	// Conflict is a state that does not allow the operation now.
+	// Conflict means that the current state does not allow the operation.
 	Conflict Kind = "conflict"
-	// TooLarge is input over a size limit.
+	// TooLarge means that the input exceeds a size limit.
 	TooLarge Kind = "too_large"
-	// Gone is something that existed and was removed by age.
+	// Gone means that the resource has expired and was deleted.
 	Gone Kind = "gone"
-	// RateLimited asks the caller to come back later.
+	// RateLimited means that the caller must retry later.
 	RateLimited Kind = "rate_limited"
-	// Unavailable is a dependency that does not answer or is overloaded.
+	// Unavailable means that a dependency does not respond or is overloaded.
 	Unavailable Kind = "unavailable"
-	// Timeout is work that took longer than its limit.
+	// Timeout means that the operation exceeded its time limit.
 	Timeout Kind = "timeout"
-	// Cancelled is work that somebody stopped.
+	// Cancelled means that a person or the program stopped the operation.
 	Cancelled Kind = "cancelled"
-	// LimitReached is a configured cap (steps, tokens, money, time).
+	// LimitReached means that a configured limit was reached (steps, tokens, money, time).
 	LimitReached Kind = "limit_reached"
 )
 
@@ -66,13 +66,13 @@ var kinds = map[Kind]kindFacts{
 	LimitReached:    {429, 1, false},
 }
 
-// Valid reports whether k is one of the kinds of this package.
+// Valid reports whether k is a kind of this package.
 func (k Kind) Valid() bool { _, ok := kinds[k]; return ok }
 
-// HTTPStatus is the status code that a route answers with.
+// HTTPStatus returns the HTTP status code of the kind.
 func (k Kind) HTTPStatus() int { return k.facts().status }
 
-// ExitCode is what a command exits with.
+// ExitCode returns the exit code of a command that fails with the kind.
 func (k Kind) ExitCode() int { return k.facts().exit }
 
 // Retryable reports whether the same call may succeed later.
@@ -85,23 +85,23 @@ func (k Kind) facts() kindFacts {
 	return kinds[Internal]
 }
 
-// Error is an error with a kind and a sentence for a person.
+// An Error is an error with a kind and a message for people.
 type Error struct {
 	Kind Kind
-	// Code is a stable identifier within the kind, snake_case; it may be empty.
+	// Code is a stable identifier within the kind, in snake_case. It may be empty.
 	Code string
-	// Message is a sentence for a person: what is wrong and what to do.
+	// Message says to people what is wrong and what to do.
 	Message string
-	// Field names the input that is at fault; it may be empty.
+	// Field names the invalid input field. It may be empty.
 	Field string
-	// RetryAfter is how long the other side asked us to wait; zero when it did not say.
+	// RetryAfter is the time that the remote side asked to wait before a retry, or zero.
 	RetryAfter time.Duration
-	// Err is the cause, for logs only; it may be nil.
+	// Err is the cause, for the logs only. It may be nil.
 	Err error
 }
 
-// Error joins the message and the cause. A message of whole sentences keeps
-// its full stop.
+// Error returns the message and the cause. A message of complete sentences keeps its full
+// stop.
 func (e *Error) Error() string {
 	switch {
 	case e.Err == nil:
@@ -115,23 +115,23 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New returns an error of kind with a sentence made by [fmt.Sprintf].
+// New returns an error of a kind. It formats the message with [fmt.Sprintf].
 func New(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap returns an error of kind whose cause is err.
+// Wrap returns an error of a kind with the cause err.
 func Wrap(kind Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Err: err}
 }
 
-// InvalidField returns an Invalid error that names the field at fault.
+// InvalidField returns an Invalid error that names the invalid field.
 func InvalidField(field, format string, args ...any) *Error {
 	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// KindOf returns the kind of err: of the first [Error] in its chain, else by
-// context errors, else Internal. It returns "" for nil.
+// KindOf returns the kind of the first [Error] in the chain of err. Without one, it returns
+// the kind that matches a context error, or else Internal. For nil it returns "".
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
@@ -151,8 +151,8 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// RetryAfterOf returns how long the other side asked us to wait, zero when it did
-// not say or err is no *Error.
+// RetryAfterOf returns the time that the remote side asked to wait before a retry. It returns
+// zero if there is none or if err is not an *Error.
 func RetryAfterOf(err error) time.Duration {
 	var e *Error
 	if errors.As(err, &e) {
@@ -161,7 +161,7 @@ func RetryAfterOf(err error) time.Duration {
 	return 0
 }
 
-// Wire is an error as clients see it. It never holds the cause.
+// Wire is an error in the form that clients receive. It never contains the cause.
 type Wire struct {
 	Kind      Kind   `json:"kind"`
 	Code      string `json:"code,omitempty"`
@@ -170,8 +170,8 @@ type Wire struct {
 	Retryable bool   `json:"retryable"`
 }
 
-// ToWire returns what a client may see of err. An unclassified error becomes
-// a general sentence: its text may hold what is not the client's to know.
+// ToWire converts err to the form for clients. An unclassified error gets a generic message,
+// because its text may contain internal details.
 func ToWire(err error) Wire {
 	var e *Error
 	if errors.As(err, &e) {
@@ -189,7 +189,7 @@ func ToWire(err error) Wire {
 	return Wire{Kind: kind, Message: message, Retryable: kind.Retryable()}
 }
 
-// FromWire turns what a server answered back into an error.
+// FromWire converts an error response of a server to an error.
 func FromWire(w Wire) *Error {
 	kind := w.Kind
 	if !kind.Valid() {

@@ -74,7 +74,7 @@ func TestTheWireNeverHoldsTheCause(t *testing.T) {
 		if merr != nil || strings.Contains(string(out), "hunter2") {
 			t.Errorf("%s: %s, %v", name, out, merr)
 		}
-		if !strings.Contains(err.Error(), "hunter2") { // the control: the log has it
+		if !strings.Contains(err.Error(), "hunter2") { // control: the log contains the cause
 			t.Errorf("%s: the log lacks the cause: %v", name, err)
 		}
 		if !errors.Is(err, secret) {

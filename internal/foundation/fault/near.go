@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxNear bounds how many near words are told.
+// maxNear is the maximum number of suggestions.
 const maxNear = 3
 
-// Near returns which of the candidates a mistyped word may have meant, the
-// nearest first, at most three. Case does not matter.
+// Near returns at most three candidates that are similar to a mistyped word, the most similar
+// first. It ignores case.
 func Near(word string, candidates []string) []string {
 	type near struct {
 		word string
@@ -32,8 +32,8 @@ func Near(word string, candidates []string) []string {
 	return words
 }
 
-// DidYouMean asks, after a space, whether one of the candidates near to a mistyped
-// word was meant. It returns "" if none is near.
+// DidYouMean returns a question that suggests the candidates similar to a mistyped word. It
+// starts with a space. Without a similar candidate, it is "".
 func DidYouMean(word string, candidates []string) string {
 	near := Near(word, candidates)
 	if len(near) == 0 {
@@ -42,8 +42,8 @@ func DidYouMean(word string, candidates []string) string {
 	return " Did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// Slip returns the candidate from which a word differs in so few letters that it is
-// hardly another word; empty if there is none, or the word is one of them.
+// Slip returns the candidate that is so similar to a word that the word is almost certainly
+// a typing error. It returns "" if there is none, or if the word itself is a candidate.
 func Slip(word string, candidates []string) string {
 	const most, lettersForOne = 2, 5
 	least, found := min(most, len(word)/lettersForOne)+1, ""
@@ -58,7 +58,7 @@ func Slip(word string, candidates []string) string {
 	return found
 }
 
-// distance is the number of letters to add, drop or change.
+// distance returns the edit distance: the number of letters to insert, delete or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -27,7 +27,8 @@ type Path struct {
 	Links []string
 }
 
-// Follow resolves a path as far as it exists. The part that does not exist stays as it is.
+// Follow resolves a path as far as it exists. A part that does not exist is kept
+// unchanged.
 func Follow(path string) (Path, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

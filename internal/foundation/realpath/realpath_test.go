@@ -39,7 +39,7 @@ func TestFollow(t *testing.T) {
 		{path: "rel", real: "a/b", links: []string{"rel"}},
 		{path: "abs/b", real: "a/b", links: []string{"abs"}},
 		{path: "abs/none/more", real: "a/none/more", links: []string{"abs"}},
-		// Two dots go up from where a link leads, not from where it lies.
+		// Two dots refer to the parent of the link's target, not of the link.
 		{path: "a/up", real: "a", links: []string{"a/up", "rel"}},
 		{path: "chain", real: "a/b", links: []string{"chain", "a/up", "rel"}},
 		{path: "dangling", real: "nothing/here", links: []string{"dangling"}},

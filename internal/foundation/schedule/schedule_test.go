@@ -26,7 +26,7 @@ func at(t testing.TB, s string) time.Time {
 	return when
 }
 
-// TestSlots lists the slots that follow a moment.
+// TestSlots checks the next slots after a time.
 func TestSlots(t *testing.T) {
 	cases := map[string]struct {
 		cron, zone, after string
@@ -96,8 +96,8 @@ func TestWhatIsNoScheduleIsRefused(t *testing.T) {
 	}
 }
 
-// TestSlotsDoNotDependOnTheQuestion walks the days around each change of the
-// clocks from many starts and finds the same slots.
+// TestSlotsDoNotDependOnTheQuestion checks that the slots around each clock change are the
+// same, whatever time the search starts from.
 func TestSlotsDoNotDependOnTheQuestion(t *testing.T) {
 	for _, name := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Africa/Cairo", "UTC"} {
 		for _, expression := range []string{"30 2 * * *", "0 * * * *", "*/20 1-3 * * *", "0 0 * * *", "15 0,2 * * 0", "30 1 1-28 * *"} {

@@ -10,44 +10,44 @@ import (
 	"time"
 )
 
-// DefaultMaxEvent is the size of an event that a decoder accepts unless told
-// otherwise: tool inputs and files come in one event from some servers.
+// DefaultMaxEvent is the default size limit of an event, in bytes. It is large because some
+// servers send whole tool inputs or files in one event.
 const DefaultMaxEvent = 8 << 20
 
-// readBuffer is small because a process may read a thousand streams at once,
-// and what it reads from has a buffer of its own.
+// readBuffer is the size of the read buffer, in bytes. It is small because a process may read
+// a thousand streams at once, and the connections have their own buffers.
 const readBuffer = 1 << 10
 
-// ErrTooLarge is returned for an event or a line over the decoder's limit.
+// ErrTooLarge is the error for an event or a line that exceeds the decoder's limit.
 var ErrTooLarge = errors.New("event is too large")
 
 // Event is one event of a stream.
 type Event struct {
-	// ID is the last id that the stream has set, by this event or before.
+	// ID is the last event id that this event or an earlier one has set.
 	ID string
-	// Type is the event's type; empty stands for "message".
+	// Type is the event's type. Empty means "message".
 	Type string
 	// Data is valid until the next call of [Decoder.Next].
 	Data []byte
-	// Retry is the reconnection time, when this event carried one.
+	// Retry is the reconnection time that this event set, or zero.
 	Retry time.Duration
 }
 
-// Decoder reads an event stream.
+// A Decoder reads an event stream.
 type Decoder struct {
 	r      *bufio.Reader
 	max    int
 	lastID string
-	seenID string // lastID at the last empty line
+	seenID string // value of lastID at the last empty line
 	line   []byte
 	data   []byte
 	begun  bool
-	skipLF bool // the last line ended in CR; a LF that follows belongs to it
+	skipLF bool // the last line ended with CR; an LF that follows belongs to it
 	err    error
 }
 
-// NewDecoder returns a decoder of r that accepts events of at most maxEvent
-// bytes; zero means [DefaultMaxEvent].
+// NewDecoder returns a decoder that reads r and accepts events of at most maxEvent bytes.
+// Zero means [DefaultMaxEvent].
 func NewDecoder(r io.Reader, maxEvent int) *Decoder {
 	if maxEvent <= 0 {
 		maxEvent = DefaultMaxEvent
@@ -55,9 +55,9 @@ func NewDecoder(r io.Reader, maxEvent int) *Decoder {
 	return &Decoder{r: bufio.NewReaderSize(r, readBuffer), max: maxEvent}
 }
 
-// Next returns the next event that has data. At the end of the stream it
-// returns [io.EOF]; an event that the end cut off is dropped, as the standard
-// says. Once it has returned an error it returns the same one.
+// Next returns the next event that has data. At the end of the stream, it returns [io.EOF],
+// and drops an incomplete event, as the standard requires. After an error, every call returns
+// the same error.
 func (d *Decoder) Next() (Event, error) {
 	if d.err != nil {
 		return Event{}, d.err
@@ -70,9 +70,9 @@ func (d *Decoder) Next() (Event, error) {
 	return ev, nil
 }
 
-// LastID is the id of the stream at the end of what was read whole: that of
-// the last event, or a newer one that came without data. A reader that
-// connects again behind it misses nothing.
+// LastID returns the last event id that was read completely. It may be newer than the last
+// returned event, if it came without data. A reader that reconnects after this id misses no
+// event.
 func (d *Decoder) LastID() string { return d.seenID }
 
 func (d *Decoder) next() (Event, error) {
@@ -116,8 +116,8 @@ func (d *Decoder) next() (Event, error) {
 	}
 }
 
-// cutField splits a line at its first colon and drops one space after it. A
-// comment has an empty name.
+// cutField splits a line at its first colon and drops one space after the colon. The name of a
+// comment is empty.
 func cutField(line []byte) (name, value []byte) {
 	name, value, _ = bytes.Cut(line, []byte{':'})
 	if len(value) > 0 && value[0] == ' ' {
@@ -128,9 +128,8 @@ func cutField(line []byte) (name, value []byte) {
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// readLine returns the next line without its end. A line that ends in CR is
-// complete at once: whether a LF follows is known only when more arrives,
-// which in a live stream may be much later.
+// readLine returns the next line without its line ending. After a CR it returns at once: in a
+// live stream, the next byte, which may be an LF, can arrive much later.
 func (d *Decoder) readLine() ([]byte, error) {
 	d.line = d.line[:0]
 	for {

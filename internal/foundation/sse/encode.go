@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// Encoder writes an event stream.
+// An Encoder writes an event stream.
 type Encoder struct {
 	w   io.Writer
 	buf bytes.Buffer
 }
 
-// NewEncoder returns an encoder that writes to w. Flushing is the caller's:
-// several events may share one flush.
+// NewEncoder returns an encoder that writes to w. The caller must flush w, and may do that
+// once for several events.
 func NewEncoder(w io.Writer) *Encoder { return &Encoder{w: w} }
 
-// WriteEvent writes one event. An empty id or type is left out; data may have
-// several lines.
+// WriteEvent writes one event. It omits an empty id or type. The data may have several lines.
 func (e *Encoder) WriteEvent(id, event string, data []byte) error {
 	if strings.ContainsAny(id, "\r\n\x00") {
 		return fmt.Errorf("write event: id %q has a line break or a NUL", id)
@@ -40,8 +39,8 @@ func (e *Encoder) WriteEvent(id, event string, data []byte) error {
 	return e.flush()
 }
 
-// Comment writes a comment, which readers ignore: the heartbeat that keeps
-// proxies from closing a silent stream.
+// Comment writes a comment, which readers ignore. Comments are the heartbeat that keeps
+// proxies from closing an idle stream.
 func (e *Encoder) Comment(text string) error {
 	e.buf.Reset()
 	e.lines(": ", []byte(text))
@@ -49,7 +48,7 @@ func (e *Encoder) Comment(text string) error {
 	return e.flush()
 }
 
-// Retry tells the reader how long to wait before it connects again.
+// Retry sets the time that a reader waits before it reconnects.
 func (e *Encoder) Retry(d time.Duration) error {
 	e.buf.Reset()
 	e.field("retry", strconv.FormatInt(max(0, d.Milliseconds()), 10))
@@ -64,8 +63,8 @@ func (e *Encoder) field(name, value string) {
 	e.buf.WriteByte('\n')
 }
 
-// lines writes text line by line: CR and CRLF end a line in the format, so
-// they cannot stand in a value and become LF.
+// lines writes each line of text as a field. It treats CR and CRLF like LF, because the format
+// cannot represent them inside a value.
 func (e *Encoder) lines(prefix string, text []byte) {
 	for {
 		i := bytes.IndexAny(text, "\r\n")
@@ -84,7 +83,7 @@ func (e *Encoder) lines(prefix string, text []byte) {
 	}
 }
 
-// keepBuffer bounds what an idle stream holds on to after a large event.
+// keepBuffer is the maximum size, in bytes, of a buffer that is kept after a large event.
 const keepBuffer = 16 << 10
 
 func (e *Encoder) flush() error {

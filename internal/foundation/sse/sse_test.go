@@ -81,7 +81,7 @@ func TestAnEventEndsWithItsLastByte(t *testing.T) {
 			_, err := io.WriteString(w, "data: a"+end)
 			wrote <- err
 		}()
-		// Nothing follows: a decoder that waited for more would hang here.
+		// The stream stays open without further data, so a decoder that waits would hang here.
 		ev, err := sse.NewDecoder(r, 0).Next()
 		if err != nil || string(ev.Data) != "a" {
 			t.Errorf("got %q, %v", ev.Data, err)
@@ -102,11 +102,11 @@ func TestSizesAreBounded(t *testing.T) {
 		if _, err := readAll(strings.NewReader(in), 100); !errors.Is(err, sse.ErrTooLarge) {
 			t.Errorf("%s: error is %v", name, err)
 		}
-		if _, err := readAll(strings.NewReader(in), 1000); err != nil { // the control
+		if _, err := readAll(strings.NewReader(in), 1000); err != nil { // control
 			t.Errorf("%s: under a larger limit: %v", name, err)
 		}
 	}
-	// Many events together may be more than one may be.
+	// The limit is for one event, not for the whole stream.
 	if got, err := readAll(strings.NewReader(strings.Repeat("data: xxxxxxxx\n\n", 50)), 100); err != nil || len(got) != 50 {
 		t.Errorf("%d events, error %v", len(got), err)
 	}

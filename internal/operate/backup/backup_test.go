@@ -27,7 +27,7 @@ import (
 
 var tables = []db.Migration{{Name: "test.0001", SQL: "CREATE TABLE t (n INTEGER PRIMARY KEY, ref TEXT) STRICT"}}
 
-// data is a data directory in use.
+// data creates a data directory with an open database and stored files.
 func data(t testing.TB, dir string) (*db.DB, *store.Blobs) {
 	t.Helper()
 	d, err := db.Open(context.Background(), db.Options{Dir: dir, Migrations: tables})
@@ -134,8 +134,8 @@ func TestBackupOfADirectoryInUseIsConsistent(t *testing.T) {
 	writing.Wait()
 }
 
-// A stored file whose bytes are not what its name says is named, and keeps nothing
-// else from being saved and restored.
+// A stored file whose content does not match its name is reported as damaged. It does not prevent
+// backing up and restoring everything else.
 func TestADamagedStoredFileIsNamed(t *testing.T) {
 	dir, temp := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	d, b := data(t, dir)
@@ -166,7 +166,7 @@ func TestADamagedStoredFileIsNamed(t *testing.T) {
 	}
 }
 
-// The control: copying the file of a database in use loses what is in its log.
+// Control: copying the file of an open database loses the commits in its write-ahead log.
 func TestControlPlainCopyLosesWhatWasCommitted(t *testing.T) {
 	dir, copied := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	d, b := data(t, dir)
@@ -182,7 +182,7 @@ func TestControlPlainCopyLosesWhatWasCommitted(t *testing.T) {
 	}
 	c, err := db.Open(t.Context(), db.Options{Dir: copied, Migrations: tables})
 	if err != nil {
-		return // not even a database: the control holds
+		return // not even a valid database, so the control holds
 	}
 	defer c.Close()
 	if len(refs(t, c)) != 0 {
@@ -220,7 +220,7 @@ func TestDamagedBackupIsRefusedAndNothingIsRestored(t *testing.T) {
 		flipped := bytes.Clone(whole)
 		flipped[i] ^= 0x10
 		if bytes.Equal(unzipped(flipped), unzipped(whole)) {
-			continue // another way to write the same: nothing is damaged
+			continue // another encoding of the same data, so nothing is damaged
 		}
 		bad[fmt.Sprintf("bit of byte %d", i)] = flipped
 	}
@@ -237,13 +237,13 @@ func TestDamagedBackupIsRefusedAndNothingIsRestored(t *testing.T) {
 			t.Errorf("%s: something was restored", name)
 		}
 	}
-	// The control: what is whole is restored.
+	// Control: the undamaged backup is restored.
 	if _, err := backup.Restore(t.Context(), file, filepath.Join(t.TempDir(), "data")); err != nil {
 		t.Errorf("control: %v", err)
 	}
 }
 
-// unzipped is what a compressed file holds, nil if it holds nothing whole.
+// unzipped returns the content of a gzip file, or nil if the file is damaged.
 func unzipped(data []byte) []byte {
 	zip, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -256,8 +256,8 @@ func unzipped(data []byte) []byte {
 	return content
 }
 
-// rewrite changes a stored file and keeps every checksum of gzip and tar right,
-// so that only the manifest can tell.
+// rewrite changes a stored file and recomputes every checksum of gzip and tar, so that only the
+// manifest can reveal the change.
 func rewrite(t *testing.T, whole []byte) []byte {
 	t.Helper()
 	zip, err := gzip.NewReader(bytes.NewReader(whole))
@@ -337,8 +337,8 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 }
 
-// The operator is root, the service is not: it has to be able to use what root
-// restores for it. The control is a directory that belongs to root.
+// If root restores a backup, the service's user must be able to use the result. Control: in a
+// directory that belongs to root, the files belong to root.
 func TestWhatRootRestoresBelongsToTheOwnerOfThePlace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give something away")

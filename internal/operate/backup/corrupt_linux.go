@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// corrupted reports whether a file system says that it is damaged itself.
+// corrupted reports whether the file system reported its own corruption.
 func corrupted(err error) bool { return errors.Is(err, syscall.EUCLEAN) }

@@ -17,7 +17,7 @@ import (
 	"testing/iotest"
 )
 
-// A disk that does not give one stored file is a reason to save the others.
+// A read error in one stored file must not prevent backing up the others.
 func TestAStoredFileThatCannotBeReadIsDamaged(t *testing.T) {
 	name := "blobs/ab/" + strings.Repeat("ab", 32)
 	for what, c := range map[string]struct {
@@ -61,7 +61,7 @@ func TestAStoredFileThatCannotBeReadIsDamaged(t *testing.T) {
 	}
 }
 
-// unlisted is a tree with a directory of which the entries are not all given.
+// unlisted is a file system in which listing one directory fails partway.
 type unlisted struct {
 	fs.FS
 	dir string
@@ -76,10 +76,10 @@ func (u unlisted) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// A directory of stored files that cannot be read is named, and the rest is saved.
+// A directory of stored files that cannot be listed is reported; the rest is saved.
 func TestADirectoryThatCannotBeReadIsNamed(t *testing.T) {
 	for what, c := range map[string]struct {
-		unread string // of the directories 00 to 02
+		unread string // one of the directories 00 to 02
 		err    error
 		files  int
 		fails  bool
@@ -124,7 +124,7 @@ func TestADirectoryThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-// Files are swept while a backup is made.
+// The server may delete unused files while a backup runs.
 func TestAStoredFileThatWasSweptIsLeftOut(t *testing.T) {
 	a := &archive{w: tar.NewWriter(io.Discard), m: &Manifest{}}
 	gone := filepath.Join(t.TempDir(), "gone")

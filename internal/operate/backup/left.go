@@ -7,27 +7,27 @@ import (
 	"syscall"
 )
 
-// tempPrefix begins the names of the directories in which the database is copied.
+// tempPrefix is the name prefix of the directories that hold the copy of the database.
 const tempPrefix = ".lilac-backup-"
 
-// removeLeft removes what backups that were killed left in a directory: each is a
-// copy of the whole database. One that runs holds its lock.
+// removeLeft deletes temporary directories that killed backups left behind, because each contains
+// a copy of the whole database. It skips those of running backups, which hold a lock.
 func removeLeft(dir string) {
-	entries, _ := os.ReadDir(dir) // the backup itself tells what is wrong with it
+	entries, _ := os.ReadDir(dir) // the backup itself reports errors of this directory
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), tempPrefix) {
 			continue
 		}
 		temp := filepath.Join(dir, e.Name())
 		if lock, ok := lockTemp(temp); ok {
-			_ = os.RemoveAll(temp) // if it cannot be removed, it is in nobody's way
+			_ = os.RemoveAll(temp) // a directory that cannot be removed does no harm
 			_ = lock.Close()
 		}
 	}
 }
 
-// lockTemp takes such a directory for this process, if no other one has it. The kernel
-// gives it back however the process ends.
+// lockTemp locks a temporary directory, unless another process holds the lock. The kernel releases
+// the lock when the process ends, even if it is killed.
 func lockTemp(temp string) (lock *os.File, ok bool) {
 	lock, err := os.OpenFile(temp, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

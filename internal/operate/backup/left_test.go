@@ -10,8 +10,8 @@ import (
 	"lilac/internal/operate/backup"
 )
 
-// What a backup that was killed left holds the whole database; the next one removes it.
-// One that runs beside it keeps its own.
+// A killed backup leaves a copy of the whole database behind; the next backup deletes it. The copy
+// of a backup that is still running is kept.
 func TestWhatAKilledBackupLeftIsRemoved(t *testing.T) {
 	dir, temp := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	data(t, dir)

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// owner is whom files belong to.
+// An owner is the user and the group that own files.
 type owner struct{ uid, gid int }
 
-// ownerOf is the owner of a directory, or of the nearest one above it that exists.
+// ownerOf returns the owner of a directory, or of its nearest existing parent.
 func ownerOf(dir string) (owner, error) {
 	for {
 		info, err := os.Stat(dir)
@@ -32,8 +32,8 @@ func ownerOf(dir string) (owner, error) {
 	}
 }
 
-// give makes everything in a directory the owner's, and the directory last.
-// Only root can give something away.
+// give changes the owner of everything in a directory, and of the directory last. It does nothing
+// unless the process runs as root, because only root can change owners.
 func (o owner) give(root *os.Root) error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// damaged is what is said of a file that is not a whole backup.
+// damaged returns the error for a file that is not a complete, intact backup.
 func damaged(file string, format string, args ...any) error {
 	return &fault.Error{Kind: fault.Invalid, Code: "damaged_backup", Message: fmt.Sprintf("%s is not a whole backup: %s. Nothing was restored.", file, fmt.Sprintf(format, args...))}
 }
@@ -32,12 +32,11 @@ func Verify(ctx context.Context, file string) (Manifest, error) {
 	return read(ctx, file, func(string, io.Reader) error { return nil })
 }
 
-// Restore verifies a backup and makes a data directory out of it. The directory
-// must not exist or be empty; it is empty again after an error. The database
-// comes last: a directory that was left by a process that died in the middle of
-// it does not look like one that can be started. What root
-// restores belongs to the owner of the directory, or of the one in which it is
-// made: the user as whom the service runs.
+// Restore verifies a backup and restores it to a data directory. The directory must be empty or
+// must not exist; after an error, it is empty again. The database is restored last, so that a
+// server does not start on the directory of an interrupted restore. If root runs Restore, the
+// files belong to the owner of the directory, or of the parent in which it is created: usually the
+// user that the service runs as.
 func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) {
 	if m, err = Verify(ctx, file); err != nil {
 		return m, err
@@ -55,7 +54,7 @@ func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) 
 	}
 	defer root.Close()
 	const unfinished = db.FileName + ".restoring"
-	made := map[string]bool{} // in the directory itself
+	made := map[string]bool{} // names directly in the directory
 	defer func() {
 		if err == nil {
 			return
@@ -91,11 +90,11 @@ func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) 
 	if err := root.Rename(unfinished, db.FileName); err != nil {
 		return m, fmt.Errorf("put database in place: %w", err)
 	}
-	clear(made) // it is whole
+	clear(made) // complete, so keep the files
 	return m, syncDir(dataDir)
 }
 
-// emptyDir makes the directory and refuses one in which something is.
+// emptyDir creates the directory, or returns an error if it is not empty.
 func emptyDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w", err)
@@ -129,8 +128,7 @@ func extract(root *os.Root, name string, r io.Reader) error {
 	return nil
 }
 
-// read goes through a backup, hands each file to use, and compares what it saw
-// with the manifest at the end.
+// read reads a backup, passes each file to use, and compares the entries with the manifest.
 func read(ctx context.Context, file string, use func(name string, r io.Reader) error) (m Manifest, err error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +143,7 @@ func read(ctx context.Context, file string, use func(name string, r io.Reader) e
 	if err != nil {
 		return m, damaged(file, "it does not begin like one (%v)", err)
 	}
-	zip.Multistream(false) // else what another one holds would be passed over
+	zip.Multistream(false) // otherwise, data in further gzip streams would be skipped
 	in := tar.NewReader(zip)
 	var seen []Entry
 	for {
@@ -179,7 +177,8 @@ func read(ctx context.Context, file string, use func(name string, r io.Reader) e
 	}
 }
 
-// known keeps a name from leading anywhere else.
+// known reports whether an entry has an expected name. Other names could lead outside the data
+// directory.
 func known(name string) bool {
 	if name == db.FileName {
 		return true
@@ -199,7 +198,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish reads the manifest and the rest, and compares.
+// finish reads the manifest and the rest of the file, and compares the manifest with seen.
 func finish(file string, zip *gzip.Reader, in *tar.Reader, seen []Entry, m *Manifest) error {
 	data, err := io.ReadAll(io.LimitReader(in, maxManifest))
 	if err != nil {
@@ -214,7 +213,7 @@ func finish(file string, zip *gzip.Reader, in *tar.Reader, seen []Entry, m *Mani
 	if _, err := in.Next(); !errors.Is(err, io.EOF) {
 		return damaged(file, "something follows its manifest")
 	}
-	if _, err := io.Copy(io.Discard, zip); err != nil { // to its end, for its checksum
+	if _, err := io.Copy(io.Discard, zip); err != nil { // read to the end to verify the checksum
 		return damaged(file, "its end is damaged (%v)", err)
 	}
 	if len(seen) != len(m.Entries) || len(seen) == 0 || seen[0].Name != db.FileName {

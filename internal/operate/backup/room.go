@@ -14,8 +14,8 @@ import (
 
 const mib = 1 << 20
 
-// noRoom says of a backup that found its disk full which directory that is, how
-// much is free there now that what was begun is gone, and how much it can take.
+// noRoom returns the error for a backup that filled its disk. It names the directory, the free
+// space after the incomplete backup was deleted, and the space that a backup needs.
 func noRoom(full error, dataDir, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -33,8 +33,8 @@ func noRoom(full error, dataDir, dir string) error {
 		dir, disk.Free/mib, dataDir, (most+mib-1)/mib)
 }
 
-// noRoomToRestore says of a restoration that found its disk full how much is free
-// there now that what was begun is gone, and how much it takes.
+// noRoomToRestore returns the error for a restore that filled its disk. It names the free space
+// after the incomplete files were deleted, and the space that the restore needs.
 func noRoomToRestore(full error, m Manifest, dataDir string) error {
 	disk, err := health.DiskAt(dataDir)
 	if err != nil {
@@ -44,8 +44,8 @@ func noRoomToRestore(full error, m Manifest, dataDir string) error {
 		dataDir, disk.Free/mib, (m.Bytes()+mib-1)/mib)
 }
 
-// room is the most that a backup takes while it is made: the database, with what
-// is still in its log, twice, and the stored files.
+// room returns the maximum space that a backup needs while it is made: twice the database with its
+// write-ahead log, plus the stored files.
 func room(dataDir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dataDir, func(_ string, d fs.DirEntry, err error) error {
 		inDatabase := strings.HasPrefix(d.Name(), db.FileName)

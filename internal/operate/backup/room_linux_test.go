@@ -15,8 +15,8 @@ import (
 	"lilac/internal/store"
 )
 
-// A disk can be full when the database is copied, or when what was copied and
-// the files are packed; and when they are restored.
+// The disk can fill up while the database is copied, while the archive is written, and during a
+// restore.
 func TestAFullDiskIsNamedWithWhatIsFreeAndWhatIsNeeded(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a small disk")
@@ -29,7 +29,7 @@ func TestAFullDiskIsNamedWithWhatIsFreeAndWhatIsNeeded(t *testing.T) {
 			})
 		},
 		"for the files": func(_ *db.DB, b *store.Blobs) error {
-			noise := make([]byte, 2<<20) // which no packing makes smaller
+			noise := make([]byte, 2<<20) // random, so that it does not compress
 			_, _ = rand.Read(noise)
 			_, err := b.Put(t.Context(), noise)
 			return err

@@ -25,34 +25,33 @@ import (
 const (
 	manifestName = "manifest.json"
 	blobsDir     = "blobs"
-	// formatVersion is the version of the archive.
+	// formatVersion is the version of the archive format.
 	formatVersion = 1
-	// maxManifest bounds what is read of a manifest: 100 bytes for each of
-	// half a million files.
+	// maxManifest bounds the size of a manifest: about 100 bytes for each of 500,000 files.
 	maxManifest = 64 << 20
 )
 
-// Manifest is the last entry of a backup.
+// A Manifest is the last entry of a backup.
 type Manifest struct {
 	Format  int       `json:"format"`
 	Version string    `json:"version"` // of the program
 	Made    time.Time `json:"made"`
 	StoreID string    `json:"storeId"`
 	Entries []Entry   `json:"entries"`
-	// Unread are directories of stored files that could not be listed: of what is
-	// in them nothing, or not all, is here.
+	// Unread lists the directories of stored files that could not be listed. The backup may miss
+	// some or all of their files.
 	Unread []string `json:"unread,omitempty"`
 }
 
-// Entry is one file of a backup.
+// An Entry is one file of a backup.
 type Entry struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// Damaged names the stored files whose bytes are not those that were stored: the
-// name of each is their SHA-256. They are in the backup as they are.
+// Damaged returns the names of stored files whose content does not match their SHA-256, which is
+// their name. The backup contains them unchanged.
 func (m Manifest) Damaged() (names []string) {
 	for _, e := range m.Entries {
 		if base := path.Base(e.Name); e.Name != db.FileName && base != e.SHA256 {
@@ -62,7 +61,7 @@ func (m Manifest) Damaged() (names []string) {
 	return names
 }
 
-// Bytes is how much the entries hold.
+// Bytes returns the total size of the entries.
 func (m Manifest) Bytes() (n int64) {
 	for _, e := range m.Entries {
 		n += e.Size
@@ -70,10 +69,9 @@ func (m Manifest) Bytes() (n int64) {
 	return n
 }
 
-// Write makes a backup of a data directory in a new file and reads it again to
-// see that it is whole. Stored files that are damaged keep it from nothing, and
-// neither do directories of them that cannot be read; see [Manifest.Damaged] and
-// [Manifest.Unread]. It needs room for the database twice, beside the file.
+// Write backs up a data directory to a new file, and then verifies that file. Damaged stored files
+// and unreadable directories of stored files do not make it fail; see [Manifest.Damaged] and
+// [Manifest.Unread]. Besides the file, it needs space for a copy of the database.
 func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m Manifest, err error) {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -160,7 +158,7 @@ func (a *archive) header(name string, size int64) error {
 	return nil
 }
 
-// add writes a file and its entry of the manifest.
+// add writes a file to the archive and to the manifest.
 func (a *archive) add(file, name string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -186,9 +184,10 @@ func (a *archive) copy(name string, r io.Reader, size int64) error {
 	return nil
 }
 
-// addBlob is add for a stored file: the loss of one is no reason to lose the rest, too.
-// What the disk does not give is zeros, or no byte at all, and so the file one that is
-// damaged, which its name tells. One that is gone meanwhile was swept.
+// addBlob adds a stored file like add, but tolerates read errors, so that one bad file does not
+// cost the others. Unreadable parts become zeros, and a file that cannot be opened becomes empty;
+// its name, the SHA-256, then reveals the damage. A file that no longer exists was deleted as
+// unused and is skipped.
 func (a *archive) addBlob(file, name string) error {
 	f, err := os.Open(file)
 	switch {
@@ -207,13 +206,13 @@ func (a *archive) addBlob(file, name string) error {
 	return a.copy(name, &asFarAsGiven{r: f}, info.Size())
 }
 
-// notGiven reports whether an error is about the disk, or about whom it gives
-// something.
+// notGiven reports whether an error means that the disk cannot read the data, or that the user may
+// not read it.
 func notGiven(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) || errors.Is(err, fs.ErrPermission) || corrupted(err)
 }
 
-// asFarAsGiven reads a file as far as the disk gives it, and zeros for ever after.
+// asFarAsGiven reads a file up to the first read error, and returns zeros after it.
 type asFarAsGiven struct {
 	r    io.Reader
 	lost bool
@@ -234,8 +233,9 @@ func (a *asFarAsGiven) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// addBlobs adds the files that are whole; one that is being written has a name
-// of its own until then. Tree is the directory; what of it cannot be listed is noted.
+// addBlobs adds the complete stored files; a file that is still being written has a temporary
+// name. tree is the file system of dir. Directories that cannot be listed are added to
+// Manifest.Unread.
 func (a *archive) addBlobs(ctx context.Context, dir string, tree fs.FS) error {
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -259,7 +259,7 @@ func (a *archive) addBlobs(ctx context.Context, dir string, tree fs.FS) error {
 	return nil
 }
 
-// isBlob reports whether a file name is that of a stored file: its SHA-256.
+// isBlob reports whether a file name is that of a stored file: a SHA-256.
 func isBlob(name string) bool {
 	raw, err := hex.DecodeString(name)
 	return err == nil && len(raw) == sha256.Size && name == hex.EncodeToString(raw)

@@ -9,9 +9,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// WriteDefaults writes a configuration file that holds every key, what it is
-// for, and its default. As it stands it changes nothing; keys without a default
-// are comments.
+// WriteDefaults writes a configuration file that lists every key with its description and default.
+// Loading the unmodified file changes nothing: keys without a default are commented out.
 func WriteDefaults(w io.Writer) error {
 	schema, err := Schema()
 	if err != nil {
@@ -26,8 +25,7 @@ func WriteDefaults(w io.Writer) error {
 	return nil
 }
 
-// writeKeys writes the keys of an object. An indent that begins a comment makes
-// comments of them all.
+// writeKeys writes the keys of an object. If indent starts a comment, all keys are commented out.
 func writeKeys(b *strings.Builder, s *jsonschema.Schema, indent string) {
 	for _, name := range s.PropertyOrder {
 		p := s.Properties[name]
@@ -59,12 +57,12 @@ func choices(p *jsonschema.Schema) string {
 	if len(p.Enum) == 0 {
 		return ""
 	}
-	data, _ := json.Marshal(p.Enum) // texts always encode
+	data, _ := json.Marshal(p.Enum) // strings always encode
 	return " one of " + string(data)
 }
 
-// hasDefault reports whether a key below p has a default: then p has to stand
-// there, for it to be in its place.
+// hasDefault reports whether a key below p has a default. If so, p must be written as a real key,
+// because its children need a parent.
 func hasDefault(p *jsonschema.Schema) bool {
 	for _, below := range p.Properties {
 		if len(below.Default) > 0 || hasDefault(below) {

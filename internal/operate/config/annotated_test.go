@@ -22,7 +22,7 @@ func TestFileOfDefaultsIsReadAsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.DataDir, got.Workspace = want.DataDir, want.Workspace // each load has a home of its own
+	got.DataDir, got.Workspace = want.DataDir, want.Workspace // each load has its own home directory
 	gotJSON, _ := got.JSON()
 	wantJSON, _ := want.JSON()
 	if diff := cmp.Diff(string(wantJSON), string(gotJSON)); diff != "" {

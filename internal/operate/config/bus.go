@@ -14,22 +14,22 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// BusURL says where the events are. It may hold a password, which no printer,
-// encoder or logger shows.
+// BusURL is the URL of the event log. It may contain a password, which it hides from printers,
+// encoders, and loggers.
 type BusURL string
 
-// Reveal returns the URL itself, for the one place that needs it.
+// Reveal returns the URL including the password. Call it only where the connection is made.
 func (u BusURL) Reveal() string { return string(u) }
 
-// Redis reports whether the events are in Redis.
+// Redis reports whether the events are stored in Redis.
 func (u BusURL) Redis() bool {
 	return strings.HasPrefix(string(u), "redis://") || strings.HasPrefix(string(u), "rediss://")
 }
 
-// String is the URL with its password masked.
+// String returns the URL with its password masked.
 func (u BusURL) String() string {
 	scheme, rest, ok := strings.Cut(string(u), "://")
-	// The last @ ends the credentials, however the rest is written.
+	// The last @ ends the credentials, even if the password contains an unescaped @.
 	at := strings.LastIndex(rest, "@")
 	switch {
 	case !ok && strings.Contains(string(u), "@"): // which part is the password nobody knows
@@ -44,27 +44,27 @@ func (u BusURL) String() string {
 	return scheme + "://" + user + ":" + masked + rest[at:]
 }
 
-// MarshalText keeps encoders from writing the password.
+// MarshalText returns the URL with its password masked, so that encoders don't write it.
 func (u BusURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads the URL.
+// UnmarshalText stores text as the URL.
 func (u *BusURL) UnmarshalText(text []byte) error {
 	*u = BusURL(text)
 	return nil
 }
 
-// LogValue keeps loggers from writing the password.
+// LogValue returns the URL with its password masked, so that loggers don't write it.
 func (u BusURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
-// Password reads the password file; without one it is empty.
+// Password returns the content of the password file, or "" if no file is set.
 func (b Bus) Password() (Secret, error) { return passwordIn("bus.passwordFile", b.PasswordFile) }
 
-// SentinelPassword reads the password file of the sentinels; without one it is empty.
+// SentinelPassword returns the content of the sentinels' password file, or "" if no file is set.
 func (b Bus) SentinelPassword() (Secret, error) {
 	return passwordIn("bus.sentinelPasswordFile", b.SentinelPasswordFile)
 }
 
-// passwordIn reads the file that a setting names, if it names one.
+// passwordIn returns the first line of the file at path, or "" if path is empty.
 func passwordIn(setting, path string) (Secret, error) {
 	if path == "" {
 		return "", nil
@@ -84,8 +84,8 @@ func passwordIn(setting, path string) (Secret, error) {
 	return Secret(strings.TrimSuffix(line, "\r")), nil
 }
 
-// parametersOfRedis are what may stand behind the ? of the URL: what the client
-// heeds and we do not set ourselves.
+// parametersOfRedis lists the query parameters that the URL may have: those that the Redis client
+// supports and that Lilac does not set itself.
 var parametersOfRedis = []string{"addr", "db", "master_set", "protocol", "skip_verify"}
 
 func (c *Config) checkBus() error {

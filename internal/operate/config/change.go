@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// live are the keys whose settings apply while the program runs, with all that
-// is below them. The others name what was opened at the start.
+// live lists the keys that apply without a restart, including all keys below them. All other keys
+// configure resources that are opened at startup.
 var live = []string{
 	"allowedHosts", "model", "providers", "models", "limits", "compactAt", "system", "tasks", "rules", "webhooks", "files", "timers", "log.level",
 	"router", "entity", "surface.discord.mode", "surface.discord.channels",
@@ -23,14 +23,15 @@ func Live(key string) bool {
 	return slices.ContainsFunc(live, func(l string) bool { return key == l || strings.HasPrefix(key, l+".") })
 }
 
-// Change is the difference between two configurations.
+// A Change describes the difference between two configurations.
 type Change struct {
-	// Applied are the keys that are taken over, Restart those that need a restart.
+	// Applied lists the keys that were adopted. Restart lists the changed keys that need a
+	// restart.
 	Applied, Restart []string
 }
 
-// Adopt returns c with what may change while the program runs taken from next,
-// and says what that is. Neither c nor next is changed.
+// Adopt returns a copy of c that takes its live settings from next, and reports what changed. It
+// modifies neither c nor next.
 func (c *Config) Adopt(next *Config) (*Config, Change) {
 	out := *c
 	out.origin = maps.Clone(c.origin)
@@ -55,7 +56,7 @@ func (c *Config) Adopt(next *Config) (*Config, Change) {
 	return &out, change
 }
 
-// adopt goes down to the keys that live decides about.
+// adopt descends to the keys that live lists and copies the values that changed.
 func adopt(into, from reflect.Value, key string, change *Change) {
 	if into.Kind() == reflect.Struct && !isText(into) && !Live(key) {
 		for i := range into.NumField() {
@@ -77,8 +78,8 @@ func adopt(into, from reflect.Value, key string, change *Change) {
 	change.Applied = append(change.Applied, key)
 }
 
-// Secrets are the values in the configuration that no log may show: every
-// [Secret], whichever key it has.
+// Secrets returns the values in the configuration that no log may show: every [Secret], and the
+// passwords of the bus.
 func (c *Config) Secrets() []string {
 	out := secretsIn(nil, reflect.ValueOf(c).Elem())
 	for _, read := range []func() (Secret, error){c.Bus.Password, c.Bus.SentinelPassword} {
@@ -93,13 +94,13 @@ func (c *Config) Secrets() []string {
 	return out
 }
 
-// secretsIn walks through the exported fields of a value.
+// secretsIn appends the secrets in the exported fields of v to out.
 func secretsIn(out []string, v reflect.Value) []string {
 	switch v.Kind() {
 	case reflect.String:
 		if v.Type() == reflect.TypeFor[Secret]() && v.Len() > 0 {
 			out = append(out, v.String())
-			// Of "Bearer x" the x alone is the secret.
+			// In "Bearer x", x alone is also secret.
 			if words := strings.Fields(v.String()); len(words) > 1 {
 				out = append(out, words[len(words)-1])
 			}
@@ -126,12 +127,12 @@ func secretsIn(out []string, v reflect.Value) []string {
 	return out
 }
 
-// SecretInFile reports whether a secret stands in the file itself, not only its
-// name as ${NAME}. A file that cannot be read holds none.
+// SecretInFile reports whether the file contains a secret itself, rather than a reference such as
+// ${NAME}. It returns false if the file cannot be read.
 func (c *Config) SecretInFile() bool {
 	text, err := os.ReadFile(c.File)
 	return err == nil && slices.ContainsFunc(c.Secrets(), func(secret string) bool {
-		address := secret == c.Bus.URL.Reveal() // of it the password is the secret
+		address := secret == c.Bus.URL.Reveal() // only the password in the URL is secret
 		return secret != "" && !address && bytes.Contains(text, []byte(secret))
 	})
 }

@@ -27,7 +27,7 @@ log: {level: debug, format: text}
 	if err != nil {
 		t.Fatal(err)
 	}
-	next.DataDir, next.Workspace = old.DataDir, old.Workspace // each load has a home of its own
+	next.DataDir, next.Workspace = old.DataDir, old.Workspace // each load has its own home directory
 	got, change := old.Adopt(next)
 	want := config.Change{
 		Applied: []string{"allowedHosts", "model", "providers", "limits", "system", "log.level"},

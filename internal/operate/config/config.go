@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Config is everything that can be set. The texts in the tags are the
-// reference for operators: the JSON Schema and docs/configuration.md are made
-// from them.
+// Config holds every setting. The texts in the tags are the reference for operators: the JSON
+// Schema and docs/configuration.md are generated from them.
 type Config struct {
 	Addr           string              `json:"addr,omitempty" jsonschema:"The address to listen on. Any address other than loopback requires LILAC_TOKEN."`
 	AllowedHosts   []string            `json:"allowedHosts,omitempty" jsonschema:"Host names, in addition to loopback, under which browsers may reach the server, for example behind a reverse proxy."`
@@ -34,27 +33,27 @@ type Config struct {
 	Timers         map[string]Timer    `json:"timers,omitempty" jsonschema:"Timers by name. Each scheduled time becomes an event timer.fired; rules decide what it triggers."`
 	Log            Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
 
-	// Token is the operator's own token, from LILAC_TOKEN; empty means that the
-	// server makes one. It is no key of the file.
+	// Token is the operator's token, from LILAC_TOKEN. If it is empty, the server generates one.
+	// It cannot be set in the file.
 	Token Secret `json:"-"`
-	// MetricsToken opens /metrics and nothing else, from LILAC_METRICS_TOKEN. It
-	// is no key of the file.
+	// MetricsToken grants access to /metrics only. It comes from LILAC_METRICS_TOKEN and cannot be
+	// set in the file.
 	MetricsToken Secret `json:"-"`
-	// File is the file that was read, empty if there was none; Sought is where
-	// it is looked for.
+	// File is the path of the file that was read; empty if there was none. Sought is the path at
+	// which the file is expected.
 	File   string `json:"-"`
 	Sought string `json:"-"`
 
 	getenv func(string) string
-	// origin says for a path ("model") where its value came from, places where
-	// in the file it stands.
+	// origin maps a key, such as "model", to the source of its value. places maps a key to its
+	// position in the file.
 	origin map[string]string
 	places map[string]place
-	// unread are the keys of the file whose values could not be read.
+	// unread lists the keys of the file whose values could not be read.
 	unread []string
 }
 
-// Bus chooses the engine that carries the events.
+// Bus configures the engine that stores the events.
 type Bus struct {
 	URL                  BusURL `json:"url,omitempty" jsonschema:"sqlite: keeps events in the database of dataDir. redis://user:password@host:6379/0 keeps them in Redis Streams (Redis 7.0 or later, or Valkey); rediss:// uses TLS (without client certificates: tls-auth-clients no). To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME."`
 	PasswordFile         string `json:"passwordFile,omitempty" jsonschema:"A file whose first line is the Redis password, as an alternative to one in the URL."`
@@ -64,17 +63,17 @@ type Bus struct {
 	AcceptLoss           bool   `json:"acceptLoss,omitempty" jsonschema:"Accept a Redis without an append-only file, which loses its data when it stops."`
 }
 
-// ProviderType is the wire protocol of a provider.
+// A ProviderType is the wire protocol of a provider.
 type ProviderType string
 
-// The protocols.
+// The supported provider types.
 const (
 	Anthropic ProviderType = "anthropic"
 	OpenAI    ProviderType = "openai"
 	Demo      ProviderType = "demo"
 )
 
-// Provider is where models are reached.
+// A Provider is a service that offers models.
 type Provider struct {
 	Type    ProviderType `json:"type,omitempty" jsonschema:"The protocol: Anthropic's Messages or OpenAI's chat completions."`
 	BaseURL string       `json:"baseURL,omitempty" jsonschema:"Base URL of the API, for example https://api.openai.com/v1."`
@@ -82,16 +81,16 @@ type Provider struct {
 	API     API          `json:"api,omitempty" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Default: responses for OpenAI's own endpoint, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
 }
 
-// API is one of the two APIs of OpenAI's protocol.
+// An API is one of the two APIs of OpenAI's protocol.
 type API string
 
-// The APIs.
+// The supported APIs.
 const (
 	APIResponses API = "responses"
 	APIChat      API = "chat"
 )
 
-// Model holds the facts and the options of a model.
+// A Model holds the facts and the options of a model.
 type Model struct {
 	ContextTokens   int               `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
 	MaxOutputTokens int               `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
@@ -107,7 +106,7 @@ type Model struct {
 	Price           *Price            `json:"price,omitempty" jsonschema:"The price in US dollars per million tokens. A money limit requires it."`
 }
 
-// Price is in US dollars per million tokens.
+// A Price is in US dollars per million tokens.
 type Price struct {
 	Input      float64 `json:"input,omitempty" jsonschema:"Input tokens."`
 	Output     float64 `json:"output,omitempty" jsonschema:"Output tokens."`
@@ -115,8 +114,8 @@ type Price struct {
 	CacheWrite float64 `json:"cacheWrite,omitempty" jsonschema:"Input tokens written to the provider's cache."`
 }
 
-// Limits bounds what is used. They are compared before each call of the
-// model; a request that reaches one asks in its conversation whether to go on.
+// Limits bounds usage. The limits are checked before each model call; a request that reaches one
+// asks in its conversation whether to continue.
 type Limits struct {
 	Request  Budget   `json:"request,omitempty" jsonschema:"Limits of one request."`
 	Session  Budget   `json:"session,omitempty" jsonschema:"Limits of one conversation, over its lifetime."`
@@ -126,7 +125,7 @@ type Limits struct {
 	Tool     Duration `json:"tool,omitempty" jsonschema:"Time limit for one tool call. Tools have smaller limits of their own."`
 }
 
-// Budget bounds what is used of each thing. Zero means no limit.
+// A Budget bounds the usage of each resource. Zero means no limit.
 type Budget struct {
 	Steps  int64    `json:"steps,omitempty" jsonschema:"Model calls."`
 	Tokens int64    `json:"tokens,omitempty" jsonschema:"Input and output tokens. If the provider does not report usage, Lilac uses an estimate."`
@@ -134,15 +133,15 @@ type Budget struct {
 	Time   Duration `json:"time,omitempty" jsonschema:"Working time, for example 30m. Time in a queue or waiting for an answer does not count."`
 }
 
-// Zone is the place of TimeZone.
+// Zone returns the location that TimeZone names.
 func (l Limits) Zone() (*time.Location, error) { return time.LoadLocation(l.TimeZone) }
 
-// Tools says where the tool server can be reached beside its socket.
+// Tools configures the address of the tool server, in addition to its socket.
 type Tools struct {
 	Addr string `json:"addr,omitempty" jsonschema:"An additional loopback address for the tool server, for example 127.0.0.1:7421. Without it, there is only the socket. Other addresses are refused."`
 }
 
-// Sandbox says how commands are confined.
+// Sandbox configures how commands are confined.
 type Sandbox struct {
 	Mode string `json:"mode,omitempty" jsonschema:"auto runs commands in bubblewrap or in Lilac's built-in namespace sandbox with Landlock (lilac doctor shows which), and refuses to run commands if neither works. bubblewrap and namespaces insist on one. off accepts the risk and runs commands without a sandbox."`
 
@@ -153,21 +152,21 @@ type Sandbox struct {
 	Limits   SandboxLimits  `json:"limits,omitempty" jsonschema:"Limits of one command and everything that it starts."`
 }
 
-// SandboxNetwork says what commands can reach.
+// SandboxNetwork configures which hosts commands can reach.
 type SandboxNetwork struct {
 	Hosts       map[string]SandboxHost `json:"hosts,omitempty" jsonschema:"Hosts by name (api.github.com) or, for all names below one, \"*.example.org\". Commands reach them through a proxy that resolves names and refuses addresses outside the public internet."`
 	Connections int                    `json:"connections,omitempty" jsonschema:"Maximum number of simultaneous connections per command."`
 	Bytes       Size                   `json:"bytes,omitempty" jsonschema:"Maximum amount of data that a command may send and receive."`
 }
 
-// SandboxHost is a host that commands can reach.
+// A SandboxHost configures one host that commands can reach.
 type SandboxHost struct {
 	Ports    []int             `json:"ports,omitempty" jsonschema:"Allowed ports. Default: 80 and 443."`
 	Headers  map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add, for example Authorization: \"Bearer ${GITHUB_TOKEN}\". Lilac adds them outside the sandbox to requests for http://host/ and forwards those over HTTPS; commands never see them. Not allowed for names with *."`
 	Internal bool              `json:"internal,omitempty" jsonschema:"Whether the host may be on this machine or in a private network. Programs bypass the proxy for localhost unless NO_PROXY is unset: give this machine another name."`
 }
 
-// SandboxLimits bounds one command.
+// SandboxLimits bounds the resources of one command.
 type SandboxLimits struct {
 	Memory    Size     `json:"memory,omitempty" jsonschema:"Memory of all its processes together, at least 128MiB."`
 	Processes int      `json:"processes,omitempty" jsonschema:"Maximum number of processes and threads."`
@@ -177,7 +176,7 @@ type SandboxLimits struct {
 	Time      Duration `json:"time,omitempty" jsonschema:"Time limit, whatever the model requests."`
 }
 
-// Tasks bounds what runs in the background.
+// Tasks bounds background tasks.
 type Tasks struct {
 	PerSession int      `json:"perSession,omitempty" jsonschema:"Maximum number of tasks that run at once in one conversation."`
 	Total      int      `json:"total,omitempty" jsonschema:"Maximum number of tasks that run at once in all conversations together."`
@@ -187,7 +186,7 @@ type Tasks struct {
 	Keep       Duration `json:"keep,omitempty" jsonschema:"How long a finished task is kept, including its output and its sub-agent's conversation."`
 }
 
-// The modes of the sandbox.
+// The sandbox modes.
 const (
 	SandboxAuto       = "auto"
 	SandboxBubblewrap = "bubblewrap"
@@ -195,21 +194,20 @@ const (
 	SandboxOff        = "off"
 )
 
-// Attachments bounds the files that go in and out.
+// Attachments bounds the files that people and the agent exchange.
 type Attachments struct {
 	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"Maximum size of a file that the agent gives or downloads, or that a prompt contains (there at most 10MiB). Platforms may allow less."`
 	MaxTotal Size     `json:"maxTotal,omitempty" jsonschema:"Maximum total size of the files of one call or one prompt (there at most 20MiB)."`
 	Keep     Duration `json:"keep,omitempty" jsonschema:"How long a file is kept after the last message that refers to it is gone; at least 48h."`
 }
 
-// Log says what is logged and how.
+// Log configures the level and the format of the log.
 type Log struct {
 	Level  string `json:"level,omitempty" jsonschema:"The lowest level to log: debug, info, warn, or error."`
 	Format string `json:"format,omitempty" jsonschema:"json, text, or auto (text on a terminal, otherwise json)."`
 }
 
-// Default returns the configuration of a program that was told nothing; the
-// paths still begin with ~.
+// Default returns the built-in defaults. Its paths still start with ~.
 func Default() *Config {
 	return &Config{
 		Addr:      "127.0.0.1:7420",
@@ -223,9 +221,10 @@ func Default() *Config {
 			"demo":      {Type: Demo},
 		},
 		Limits: Limits{
-			// A healthy request needs far less; a model that loops is stopped.
+			// A healthy request needs far less than this; the limit stops a model that loops.
 			Request: Budget{Steps: 50, Tokens: 5_000_000, Time: Duration(time.Hour)},
-			// Against what nobody watches, for example events that set each other off.
+			// This limit stops runaway activity that no person notices, such as events that
+			// trigger each other.
 			Day:      Budget{Tokens: 100_000_000},
 			TimeZone: "Local",
 			Wait:     Duration(24 * time.Hour),
@@ -235,7 +234,7 @@ func Default() *Config {
 		Sandbox: Sandbox{
 			Mode:    SandboxAuto,
 			Network: SandboxNetwork{Connections: 64, Bytes: 1 << 30},
-			// Room for a build, and a small machine stays alive.
+			// These limits allow a build, and keep a small machine responsive.
 			Limits: SandboxLimits{
 				Memory: 2 << 30, Processes: 512, Disk: 4 << 30, Tmp: 256 << 20, Output: 64 << 20, Time: Duration(10 * time.Minute),
 			},
@@ -247,9 +246,9 @@ func Default() *Config {
 		Surface: Surface{Discord: Discord{
 			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
 			Backfill: DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
-			// What Discord lets a person without a subscription send is below.
+			// 25 MiB is above the upload limit of Discord users without a subscription.
 			Attachments: DiscordAttachments{MaxBytes: 25 << 20, Hosts: []string{"cdn.discordapp.com", "media.discordapp.net"}},
-			// Half a gigabyte, with the index of their words.
+			// This many messages take about 512 MiB, including the full-text index.
 			Cache: DiscordCache{Age: Duration(180 * 24 * time.Hour), Messages: 500_000},
 		}},
 		Attachments: Attachments{MaxBytes: 25 << 20, MaxTotal: 50 << 20, Keep: Duration(7 * 24 * time.Hour)},
@@ -258,8 +257,8 @@ func Default() *Config {
 	}
 }
 
-// Origin says where the value of a key came from: "flag --addr",
-// "LILAC_ADDR", "the file" or "default".
+// Origin returns the source of a key's value: "flag --addr", "LILAC_ADDR", "the file" or
+// "default".
 func (c *Config) Origin(key string) string {
 	if from, ok := c.origin[key]; ok {
 		return from
@@ -267,5 +266,5 @@ func (c *Config) Origin(key string) string {
 	return "default"
 }
 
-// JSON writes the configuration as it is in effect, secrets as ***.
+// JSON returns the effective configuration as JSON. Secrets are written as ***.
 func (c *Config) JSON() ([]byte, error) { return json.MarshalIndent(c, "", "  ") }

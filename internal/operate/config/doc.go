@@ -1,14 +1,13 @@
-// Package config is what an operator can set: the schema, its defaults, where
-// a value comes from, and what is refused before anything starts.
+// Package config defines what operators can set: the schema, the defaults, the source of each
+// value, and the checks that run before anything starts.
 //
-// [Load] reads flags, the environment and one YAML file; a flag beats the
-// environment, the environment beats the file, the file beats the default. A
-// mistake in the file is reported with its line and column; a key that nobody
-// knows is a [Warning], with the key that was probably meant. A string in the
-// file may name environment variables as ${NAME}. What Load returns is valid:
-// the paths are absolute and apart from each other, the address is safe to
-// listen on, the chosen model can be built and the limits can be kept.
+// [Load] reads flags, the environment, and one YAML file. Flags override the environment, which
+// overrides the file, which overrides the defaults. Load reports a mistake in the file with its
+// line and column. An unknown key is a [Warning], which suggests a similar key. A string in the
+// file may refer to environment variables as ${NAME}. A configuration that Load returns is valid:
+// its paths are absolute and do not overlap, the address is safe to listen on, the chosen model
+// can be used, and the limits can be enforced.
 //
-// Secrets are of type [Secret] and print as ***. The package imports nothing of
-// Lilac but fault, and egress for the form of its rules; docs/configuration.md is generated from it.
+// Secrets have the type [Secret] and print as ***. docs/configuration.md is generated from this
+// package.
 package config

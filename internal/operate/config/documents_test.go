@@ -6,7 +6,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// A line that ends a document, or begins the only one, begins no second one.
+// YAML's document markers around the only document do not start a second one.
 func TestADocumentMayBeSetOff(t *testing.T) {
 	for _, text := range []string{"system: one\n---\n", "---\nsystem: one\n---\n# nothing\n", "---\nsystem: one\n...\n", "system: one\n"} {
 		c, _, err := load(t, text, nil, config.Flags{})

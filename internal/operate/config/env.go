@@ -1,16 +1,15 @@
 package config
 
-// EnvVar is an environment variable that Lilac reads.
+// An EnvVar is an environment variable that Lilac reads.
 type EnvVar struct {
 	Name string
-	// Key is what it sets in the file's terms; empty when it sets no key.
+	// Key is the configuration key that the variable sets; empty if it sets none.
 	Key string
-	// Doc is for the reference.
+	// Doc is the description in the reference.
 	Doc string
 }
 
-// Environment lists every environment variable that is read, in the order of
-// the reference.
+// Environment lists every environment variable that Lilac reads, in the order of the reference.
 func Environment() []EnvVar {
 	return []EnvVar{
 		{"LILAC_CONFIG", "", "The configuration file; by default `~/.lilac/config.yaml`, if there is one."},

@@ -7,10 +7,10 @@ import (
 	"lilac/internal/foundation/realpath"
 )
 
-// exposed warns of files with secrets of ours that lie where commands see or
-// write. What is read only is covered there, but a cover lies on one file: a
-// command that runs while another one takes its name, as at most ways of saving,
-// sees that.
+// exposed warns about files with Lilac's secrets in directories that commands can read or write.
+// In read-only directories, the sandbox mounts a cover over each such file. But a cover applies to
+// one file: if a save replaces the file by renaming a new one over it, as most editors do, a
+// command that is already running sees the new file.
 func (c *Config) exposed() (found []Warning) {
 	type seen struct{ field, path, so string }
 	shown := []seen{{"workspace", c.Workspace, "the agent reads and writes it. Keep it elsewhere."}}
@@ -50,8 +50,8 @@ func (c *Config) exposed() (found []Warning) {
 	return found
 }
 
-// coveredWhole reports whether a directory with the file in it is hidden: that is
-// covered whatever becomes of its files.
+// coveredWhole reports whether sandbox.hidden lists a directory that contains the file. Such a
+// cover holds even when the file is replaced.
 func (c *Config) coveredWhole(file realpath.Path) bool {
 	return slices.ContainsFunc(c.Sandbox.Hidden, func(path string) bool {
 		hidden, err := realpath.Follow(path)

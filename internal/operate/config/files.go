@@ -12,7 +12,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Files are paths that are watched.
+// Files configures a set of paths to watch.
 type Files struct {
 	Paths    []string `json:"paths,omitempty" jsonschema:"Paths to watch, absolute or starting with ~/: files, globs (** matches any number of directories), or directories with a trailing slash, which include everything below. Links are not followed."`
 	Changes  []string `json:"changes,omitempty" jsonschema:"Which changes to report: create, write, rename (moved away), remove. Default: all."`
@@ -21,10 +21,11 @@ type Files struct {
 	Missed   string   `json:"missed,omitempty" jsonschema:"What to do about changes while Lilac was down: tell (default) reports them; skip ignores them."`
 }
 
-// MissedTell is what becomes of changes of files that were missed, beside [MissedSkip].
+// MissedTell reports file changes that happened while Lilac was not running. The alternative is
+// [MissedSkip].
 const MissedTell = "tell"
 
-// WatchedFiles are the sources of file.changed, ready, in the order of their names.
+// WatchedFiles compiles the sources of file.changed, sorted by name.
 func (c *Config) WatchedFiles() ([]files.Source, error) {
 	var out []files.Source
 	var found []error

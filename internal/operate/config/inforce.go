@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Setting is a setting as it is in force.
+// A Setting is one setting with its effective value.
 type Setting struct {
-	// Key is its path in the file, as in "limits.request.steps".
+	// Key is the path in the file, as in "limits.request.steps".
 	Key string
-	// Value is what it is. Of a secret it only says whether there is one, and
-	// a password in an address is ***.
+	// Value is the effective value. For a secret, it only says whether the secret is set. A
+	// password in a URL is masked as ***.
 	Value string
 	// Source is "default", "the file", the name of an environment variable or a flag.
 	Source string
-	// Doc says what it is for.
+	// Doc is the description of the setting.
 	Doc string
 }
 
@@ -70,8 +70,8 @@ func isText(v reflect.Value) bool {
 	return ok
 }
 
-// shown is a value for people. No value of a secret passes here, whatever its
-// printer does.
+// shown formats a value for display. It hides secrets itself and does not rely on their String
+// methods.
 func shown(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case Secret:
@@ -87,8 +87,8 @@ func shown(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// withoutPassword hides what stands before the @ of an address. What claims to
-// be an address and cannot be read as one is not shown.
+// withoutPassword masks the credentials before the @ of a URL. It masks the whole text if it looks
+// like a URL but cannot be parsed.
 func withoutPassword(s string) string {
 	if !strings.Contains(s, "://") || !strings.Contains(s, "@") {
 		return s

@@ -16,28 +16,29 @@ import (
 
 var configType = reflect.TypeFor[Config]()
 
-// place is where a key stands in the file.
+// A place is the position of a key in the file.
 type place struct{ Line, Column int }
 
-// keyWalker finds the keys of a file: which there are, and which no field has.
+// A keyWalker collects the keys of a file, and warns about keys that no field has.
 type keyWalker struct {
 	file string
-	// seen are the known keys, items the entries of lists, as in allowedHosts[1].
+	// seen maps the known keys to their positions; items does so for the entries of lists, such as
+	// allowedHosts[1].
 	seen, items map[string]place
 	entries     []entry
 	warnings    []Warning
 	mistakes    []mistake
 }
 
-// entry is a key with its value, and what it is a part of.
+// An entry is a key with its value and its parent.
 type entry struct {
 	key   string
-	in    *ast.MappingNode // nil if it is alone
+	in    *ast.MappingNode // nil if the document consists of this key alone
 	value *ast.MappingValueNode
 }
 
-// drop takes the innermost key at whose value, or in it, something stands out of
-// the file and returns it.
+// drop removes the innermost key whose value contains the given position from the file, and
+// returns the key. This lets the rest of the file be decoded after an error at that position.
 func (w *keyWalker) drop(at place) (string, bool) {
 	found := -1
 	for i, e := range w.entries {
@@ -53,7 +54,7 @@ func (w *keyWalker) drop(at place) (string, bool) {
 	return e.key, true
 }
 
-// finder looks for the node at a place.
+// A finder searches for the node at a position.
 type finder struct {
 	at    place
 	found bool
@@ -114,8 +115,8 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 	}
 }
 
-// text looks at one that may stand for something else than it says. What it is does
-// not stand in the warning: it may be a secret after all.
+// text warns about a string that probably contains an unreplaced variable. The warning does not
+// show the string, because it may be a real secret after all.
 func (w *keyWalker) text(n *ast.StringNode, t reflect.Type, path string) {
 	switch {
 	case t == reflect.TypeFor[Secret]() && looksUnreplaced(n.Value, ":"):
@@ -130,13 +131,13 @@ func (w *keyWalker) warn(n ast.Node, message string) {
 	w.warnings = append(w.warnings, Warning{File: w.file, Line: at.Line, Column: at.Column, Message: message})
 }
 
-// octal is a number that people read as another one.
+// octal matches numbers that YAML reads as octal but people read as decimal.
 var octal = lazyregexp.New(`^[-+]?0[0-9_]*[1-9][0-9_]*$`)
 
 func number(t reflect.Type) bool { return kindOf(t) == aNumber }
 
-// looksUnreplaced reports whether a text, or a part of it between separators, looks like the name of a variable that
-// nothing replaces: $NAME, as a shell has it, or ${NAME without its end.
+// looksUnreplaced reports whether text, or a part of it between separators, looks like a variable
+// reference that is not replaced: $NAME, as in a shell, or ${NAME without the closing brace.
 func looksUnreplaced(text, separators string) bool {
 	between := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(separators, r) }
 	if slices.ContainsFunc(strings.FieldsFunc(text, between), shellVariable().MatchString) {
@@ -146,12 +147,12 @@ func looksUnreplaced(text, separators string) bool {
 	return open >= 0 && !strings.HasSuffix(text[:open], "$") && !strings.Contains(text[open:], "}")
 }
 
-// Small letters are left to passwords that begin with a $.
+// Lowercase names do not match, because passwords may start with a $.
 var shellVariable = lazyregexp.New(`^\$[A-Z][A-Z0-9_]+$`)
 
 func whole(t reflect.Type) bool { return t.Kind() == reflect.Int || t.Kind() == reflect.Int64 }
 
-// wrong notes a number that the YAML library would take and make another one of.
+// wrong records a number that the YAML library would silently convert to a different one.
 func (w *keyWalker) wrong(n ast.Node, path string) {
 	token := n.GetToken()
 	err := fault.New(fault.Invalid, "%s:%d:%d: %s has to be a whole number, not %s.", w.file, token.Position.Line, token.Position.Column, path, token.Value)
@@ -196,7 +197,7 @@ func (w *keyWalker) value(in *ast.MappingNode, n *ast.MappingValueNode, t reflec
 	}
 }
 
-// fieldsOf returns the fields of a struct by their names in the file.
+// fieldsOf maps the names of a struct's fields in the file to their types.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -208,7 +209,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-// didYouMean returns ", did you mean …?" when one of the candidates is near.
+// didYouMean returns ", did you mean …?" if one of the candidates is similar to word.
 func didYouMean(word string, candidates []string) string {
 	if near := fault.Near(word, candidates); len(near) > 0 {
 		return fmt.Sprintf(", did you mean %q?", near[0])

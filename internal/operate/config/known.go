@@ -6,7 +6,7 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// fact is what is known of a family of models.
+// A fact holds the public figures of a family of models.
 type fact struct {
 	prefix          string
 	contextTokens   int
@@ -14,15 +14,15 @@ type fact struct {
 	price           Price
 }
 
-// knownModels are the public figures of well-known models, as of November 2026. They
-// serve as defaults; the models section of the configuration wins.
+// knownModels lists the public figures of well-known models, as of November 2026. They are
+// defaults; the models section of the configuration overrides them.
 //
-// Where a provider charges more for longer prompts, the context is bounded by
-// the length at which that begins, so that the price here is the whole truth.
-// Whoever wants to pay for more sets both in models.
+// If a provider charges more for longer prompts, contextTokens is the length at which the higher
+// price starts, so that the price given here is always correct. To use longer prompts, set both
+// the context and the price in the models section.
 var knownModels = []fact{
-	// platform.claude.com/docs/en/about-claude/pricing and .../docs/en/models/overview;
-	// cache writes are those of five minutes, which is what is asked for.
+	// platform.claude.com/docs/en/about-claude/pricing and .../docs/en/models/overview. Cache
+	// writes have the price of the five-minute cache, which Lilac requests.
 	{"claude-fable-5-1", 1_000_000, 128_000, Price{10, 50, 0.25, 12.5}},
 	{"claude-fable-5", 1_000_000, 128_000, Price{10, 50, 1, 12.5}},
 	{"claude-opus-5-5", 1_000_000, 128_000, Price{4, 20, 0.2, 5}},
@@ -41,10 +41,10 @@ var knownModels = []fact{
 	{"claude-haiku-5-5", 100_000, 64_000, Price{0.1, 0.5, 0.01, 0.125}},
 	{"claude-haiku-4-5", 200_000, 64_000, Price{1, 5, 0.1, 1.25}},
 
-	// developers.openai.com/api/docs/pricing and .../docs/models/NAME. Writing to
-	// the cache costs nothing of its own. Models after these take tools over
-	// another protocol only (developers.openai.com/api/docs/models/gpt-6.1-sol),
-	// or with an effort that we do not send.
+	// developers.openai.com/api/docs/pricing and .../docs/models/NAME. Cache writes cost as much
+	// as normal input. Newer models are not listed: they support tools only over another protocol
+	// (developers.openai.com/api/docs/models/gpt-6.1-sol), or with an effort that Lilac does not
+	// send.
 	{"gpt-5.4", 272_000, 128_000, Price{2.5, 15, 0.25, 2.5}},
 	{"gpt-5.4-mini", 272_000, 128_000, Price{0.75, 4.5, 0.075, 0.75}},
 	{"gpt-5.1", 400_000, 128_000, Price{1.25, 10, 0.125, 1.25}},
@@ -57,29 +57,28 @@ var knownModels = []fact{
 	{"gpt-4o-mini", 128_000, 16_384, Price{0.15, 0.6, 0.075, 0.15}},
 	{"o3", 200_000, 100_000, Price{2, 8, 0.5, 2}},
 
-	// ai.google.dev/gemini-api/docs/pricing and .../docs/models. Of 3.8 Flash it is
-	// the price from January 2027; until then half of it is charged.
+	// ai.google.dev/gemini-api/docs/pricing and .../docs/models. The price of 3.8 Flash is that
+	// from January 2027; until then, Google charges half of it.
 	{"gemini-3.8-flash", 1_048_576, 65_536, Price{1.5, 7.5, 0.15, 1.5}},
 	{"gemini-2.5-pro", 200_000, 65_536, Price{1.25, 10, 0.125, 1.25}},
 	{"gemini-2.5-flash", 1_048_576, 65_536, Price{0.3, 2.5, 0.03, 0.3}},
 	{"gemini-2.5-flash-lite", 1_048_576, 65_536, Price{0.1, 0.4, 0.01, 0.1}},
 }
 
-// Sizes of a model of which nothing is known: small enough for most, and a
-// prompt that is too long is compacted when the provider says so.
+// Default sizes for an unknown model. They are small enough for most models; if a prompt is still
+// too long, it is compacted when the provider reports that.
 const (
 	unknownContextTokens   = 128_000
 	unknownMaxOutputTokens = 8_192
 )
 
-// sameModel matches what may follow a family's name without making it another
-// model with another price: nothing, a date or "latest". A higher version may
-// cost more.
+// sameModel matches the suffixes that do not turn a family's name into another model with another
+// price: nothing, a date, or "latest". A higher version may cost more, so it does not match.
 var sameModel = lazyregexp.New(`^(-latest|[-@][0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2})*$`)
 
-// lookupKnown returns the sizes of the longest family that name begins with,
-// and its price only if the rest of the name says that it is the same model:
-// a wrong price would make a limit on money worthless.
+// lookupKnown returns the sizes of the family with the longest matching prefix. It returns the
+// price only if the rest of the name denotes the same model, because a wrong price would make a
+// limit on money useless.
 func lookupKnown(name string) (sizes Model, found bool) {
 	var best fact
 	for _, f := range knownModels {

@@ -18,44 +18,43 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// maxFileBytes bounds what is read: a configuration of more than a megabyte
-// is some other file.
+// maxFileBytes bounds the size of a file. A larger one is not a configuration.
 const maxFileBytes = 1 << 20
 
-// Source is where a configuration comes from. Its zero value reads the
-// process's environment and the default file.
+// A Source says where to read a configuration from. Its zero value uses the process environment
+// and the default file.
 type Source struct {
-	// File is the value of --config; then the file must exist. Without it
-	// LILAC_CONFIG names the file, else it is ~/.lilac/config.yaml if there is one.
+	// File is the value of --config; the file must exist. If File is empty, Load reads the file
+	// that LILAC_CONFIG names, or else ~/.lilac/config.yaml if it exists.
 	File string
-	// Flags beat everything else; empty ones were not given.
+	// Flags override all other sources. Empty fields were not given.
 	Flags Flags
-	// Getenv looks up the environment; nil means os.Getenv.
+	// Getenv looks up an environment variable; nil means os.Getenv.
 	Getenv func(string) string
 }
 
-// Flags are the settings that a command line may carry.
+// Flags holds the settings that command-line flags can set.
 type Flags struct {
 	Addr, DataDir, Workspace, Model, LogLevel, LogFormat string
 }
 
-// Warning is something in the file that is probably a mistake, and no reason not to start.
+// A Warning is a probable mistake in the file that does not prevent a start.
 type Warning struct {
 	File         string
 	Line, Column int
 	Message      string
 }
 
-// String is the warning as a line of a compiler: file:line:column: message.
+// String formats the warning as compilers do: file:line:column: message.
 func (w Warning) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", w.File, w.Line, w.Column, w.Message)
 }
 
-// fromFile is the origin of what stands in the file.
+// fromFile is the origin of values that the file sets.
 const fromFile = "the file"
 
-// Load reads, merges and validates. Its errors are of kind fault.Invalid and
-// say what to change; several are [Mistakes], and [Each] tells them apart.
+// Load reads, merges, and validates a configuration. Its errors have the kind fault.Invalid and
+// say what to change. Several errors are returned as [Mistakes]; [Each] splits them.
 func Load(src Source) (*Config, []Warning, error) {
 	c, warnings, mistakes, err := read(src)
 	if err != nil {
@@ -75,8 +74,8 @@ func Load(src Source) (*Config, []Warning, error) {
 	return c, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed()), nil
 }
 
-// read merges the file, the environment and the flags. What cannot be read is
-// left out; with an error that is all of the file.
+// read merges the file, the environment, and the flags. It skips values of the file that it cannot
+// read. If it returns an error, it could not use the file at all.
 func read(src Source) (*Config, []Warning, []mistake, error) {
 	getenv := src.Getenv
 	if getenv == nil {
@@ -92,15 +91,14 @@ func read(src Source) (*Config, []Warning, []mistake, error) {
 	return c, warnings, mistakes, err
 }
 
-// follows reports whether a mistake is only there because something else could
-// not be read.
+// follows reports whether err only exists because another value could not be read.
 func (c *Config) follows(err error) bool {
 	var f *fault.Error
 	return errors.As(err, &f) && f.Field != "" && slices.ContainsFunc(c.unread, func(key string) bool { return touches(key, f.Field) })
 }
 
-// unreadable reports whether something of these keys could not be read, so
-// that what depends on it cannot be judged.
+// unreadable reports whether any of the keys could not be read. If so, checks that depend on them
+// must not run.
 func (c *Config) unreadable(keys ...string) bool {
 	return slices.ContainsFunc(c.unread, func(unread string) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { return touches(key, unread) })
@@ -142,21 +140,21 @@ func (c *Config) readFile(src Source) ([]Warning, []mistake, error) {
 	return c.decode(path, data)
 }
 
-// unreadable says why in the message: doctor shows nothing else of an error.
+// unreadable puts the cause into the message, because doctor shows only the message.
 func unreadable(path string, err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		err = at.Err // the message has the path
+		err = at.Err // the message already has the path
 	}
 	return fault.New(fault.Invalid, "The configuration file %s cannot be read: %s.", path, err)
 }
 
-// decode merges a file into c. A provider or model that the file names is
-// merged field by field with the built-in one of that name.
+// decode merges a file into c. Providers and models in the file are merged field by field with the
+// built-in ones of the same name.
 func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) || bytes.IndexByte(data, 0) >= 0 {
 		return nil, nil, fault.New(fault.Invalid, "%s is not UTF-8: it looks like UTF-16, or like no text at all. Save it as UTF-8.", path)
 	}
-	// Some editors begin a file with a mark that would belong to its first key.
+	// Some editors write a byte order mark, which would become part of the first key.
 	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
 	if err != nil {
 		return nil, nil, c.fileError(path, err)
@@ -204,7 +202,7 @@ func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) 
 	return keys.warnings, mistakes, nil
 }
 
-// holdsNothing reports whether a document is empty, as the one behind a last --- is.
+// holdsNothing reports whether a document is empty, such as the one after a trailing ---.
 func holdsNothing(d *ast.DocumentNode) bool {
 	if d.Body == nil {
 		return true
@@ -216,8 +214,8 @@ func holdsNothing(d *ast.DocumentNode) bool {
 	return false
 }
 
-// fill gives c what stands in the file. What cannot be read is left out and
-// told.
+// fill decodes the file into c. It skips each value that cannot be decoded and returns a mistake
+// for it.
 func (c *Config) fill(path string, body ast.Node, keys *keyWalker) []mistake {
 	var mistakes []mistake
 	for range maxMistakes {
@@ -238,11 +236,11 @@ func (c *Config) fill(path string, body ast.Node, keys *keyWalker) []mistake {
 		}
 		c.unread = append(c.unread, key)
 	}
-	c.unread = slices.AppendSeq(c.unread, maps.Keys(keys.seen)) // nothing was taken from the file
+	c.unread = slices.AppendSeq(c.unread, maps.Keys(keys.seen)) // no value of the file was used
 	return mistakes
 }
 
-// withBuiltin merges providers of the file with the built-in ones.
+// withBuiltin merges the providers of the file with the built-in ones.
 func withBuiltin(given, builtin map[string]Provider) map[string]Provider {
 	out := maps.Clone(builtin)
 	for name, p := range given {
@@ -258,7 +256,8 @@ func withBuiltin(given, builtin map[string]Provider) map[string]Provider {
 	return out
 }
 
-// errorPlace is where the YAML library says that an error is; zero if it does not.
+// errorPlace returns the position that the YAML library reports for an error, or zero if there is
+// none.
 func errorPlace(err error) place {
 	var y yaml.Error
 	if !errors.As(err, &y) {
@@ -270,8 +269,8 @@ func errorPlace(err error) place {
 	return place{}
 }
 
-// fileError keeps the position and the first line of what the YAML library says,
-// or says what kind of value belongs there.
+// fileError keeps the position and the first line of an error of the YAML library. For a value of
+// the wrong kind, it says which kind is expected.
 func (c *Config) fileError(path string, err error) error {
 	var y yaml.Error
 	if errors.As(err, &y) {
@@ -296,7 +295,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// substituter replaces ${NAME} in the strings of a file.
+// A substituter replaces ${NAME} in the strings of a file.
 type substituter struct {
 	getenv func(string) string
 	file   string
@@ -307,7 +306,7 @@ type substituter struct {
 // Visit implements ast.Visitor.
 func (s *substituter) Visit(n ast.Node) ast.Visitor {
 	if value, ok := n.(*ast.MappingValueNode); ok {
-		ast.Walk(s, value.Value) // the keys stay as they are
+		ast.Walk(s, value.Value) // keys are not substituted
 		return nil
 	}
 	str, ok := n.(*ast.StringNode)
@@ -325,8 +324,8 @@ func (s *substituter) Visit(n ast.Node) ast.Visitor {
 	return s
 }
 
-// substitute replaces ${NAME}; $${ stands for a literal ${. It returns the
-// first name that is not set.
+// substitute replaces ${NAME}; $${ produces a literal ${. It also returns the first name that is
+// not set.
 func substitute(text string, getenv func(string) string) (out, missing string) {
 	var b strings.Builder
 	for {

@@ -18,7 +18,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// load reads a file in an environment that holds only HOME and env.
+// load reads a file in an environment that contains only HOME and env.
 func load(t *testing.T, file string, env map[string]string, flags config.Flags) (*config.Config, []config.Warning, error) {
 	t.Helper()
 	home := t.TempDir()
@@ -228,7 +228,7 @@ func TestFileThatWasNamedMustExist(t *testing.T) {
 }
 
 func TestFileThatCannotBeReadIsSaidWhy(t *testing.T) {
-	long := filepath.Join(t.TempDir(), strings.Repeat("n", 300)) // no file system has such a name, also not for root
+	long := filepath.Join(t.TempDir(), strings.Repeat("n", 300)) // file systems reject such a long name, even for root
 	_, _, err := config.Load(config.Source{File: long})
 	if err == nil {
 		t.Fatal("a file that cannot be read was accepted")
@@ -482,7 +482,7 @@ func TestMistakesAreReportedWhereTheyStand(t *testing.T) {
 		{"# first\nlog:\n  level: inof\n", nil, "c.yaml:3:3: "},
 		{"providers:\n  x:\n    type: opnai\n", nil, "c.yaml:3:5: "},
 		{"model: nowhere/m\n", nil, "c.yaml:1:1: "},
-		// What the environment says does not stand in the file.
+		// A mistake in an environment variable has no position in the file.
 		{"log:\n  level: info\n", map[string]string{"LILAC_LOG_LEVEL": "inof"}, "log.level is"},
 	} {
 		_, _, err := load(t, tt.file, tt.env, config.Flags{})

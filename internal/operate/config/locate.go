@@ -2,21 +2,21 @@ package config
 
 import "lilac/internal/foundation/fault"
 
-// Location is what leads to a server, and to what it keeps.
+// A Location holds what a client needs to find a server and its data.
 type Location struct {
 	DataDir string
-	// Token is the operator's own; empty means that the data directory has one.
+	// Token is the token that the operator set; if empty, the data directory holds one.
 	Token Secret
 }
 
-// Locate reads where a server is out of a configuration that may have mistakes
-// elsewhere: a server that runs goes on with what it read before, and who talks
-// to it need not have the variables that its configuration names.
+// Locate finds the server even if other parts of the configuration have mistakes: a running server
+// keeps the configuration that it loaded before, and clients may lack the environment variables
+// that the configuration refers to.
 func Locate(src Source) (Location, error) {
 	c, _, mistakes, err := read(src)
 	from := c.Origin("dataDir")
 	if err != nil && (c.File == "" || from == "default") {
-		return Location{}, err // what cannot be read may name another directory
+		return Location{}, err // the unreadable part may name another directory
 	}
 	if from == fromFile && c.unreadable("dataDir") {
 		return Location{}, asError(mistakes)

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// The kinds of values as a person knows them.
+// The kinds of values, in words that operators know.
 const (
 	aText   = "a text"
 	aNumber = "a number"
@@ -17,8 +17,8 @@ const (
 	mapping = "keys with values"
 )
 
-// mismatch says which kind of value was expected and which one is there, when
-// that is what the YAML library reports.
+// mismatch returns the expected and the actual kind of a value. ok is false if err is not about
+// the kind of a value.
 func mismatch(err error) (want, got string, ok bool) {
 	if e := (*yaml.TypeError)(nil); errors.As(err, &e) && e.DstType != nil && e.SrcType != nil {
 		want, got = kindOf(e.DstType), kindOf(e.SrcType)
@@ -54,7 +54,7 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-// keyAt is the last key that begins at a place or before it.
+// keyAt returns the last key that starts at or before a position.
 func (c *Config) keyAt(at place) string {
 	found, best := "the value", place{}
 	for key, p := range c.places {

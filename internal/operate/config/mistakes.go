@@ -10,17 +10,17 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// maxMistakes bounds how many mistakes are looked for and told.
+// maxMistakes bounds how many mistakes Load collects and reports.
 const maxMistakes = 50
 
-// Mistakes is everything that is wrong with a configuration, in the order of
-// the file; what stands elsewhere comes last. There are at least two.
+// Mistakes holds all errors in a configuration, at least two. Those in the file come first, in the
+// order of the file.
 type Mistakes struct {
 	found []error
 	more  int
 }
 
-// Error is the first mistake, and how many others there are.
+// Error returns the first mistake and the number of the others.
 func (m *Mistakes) Error() string {
 	first := m.found[0].Error()
 	switch n := len(m.found) - 1 + m.more; {
@@ -31,11 +31,11 @@ func (m *Mistakes) Error() string {
 	}
 }
 
-// Unwrap returns each of them.
+// Unwrap returns all reported mistakes.
 func (m *Mistakes) Unwrap() []error { return m.found }
 
-// Each returns the mistakes that an error of Load tells, in the order of the
-// file, and how many more there are.
+// Each returns the mistakes in an error of Load, in the order of the file, and the number of
+// mistakes beyond [maxMistakes].
 func Each(err error) (found []error, more int) {
 	if all := (*Mistakes)(nil); errors.As(err, &all) {
 		return all.found, all.more
@@ -43,13 +43,13 @@ func Each(err error) (found []error, more int) {
 	return []error{err}, 0
 }
 
-// mistake is one that was found, and where.
+// A mistake is an error with its position.
 type mistake struct {
 	err error
-	at  place // zero when it does not stand in the file
+	at  place // zero if the mistake is not in the file
 }
 
-// asError is nil without mistakes, and one mistake itself.
+// asError returns nil for no mistakes, the error itself for one, and Mistakes for several.
 func asError(all []mistake) error {
 	slices.SortStableFunc(all, func(a, b mistake) int {
 		if nowhere := (place{}); (a.at == nowhere) != (b.at == nowhere) {
@@ -72,7 +72,7 @@ func asError(all []mistake) error {
 	return m
 }
 
-// parts are the errors that were joined, or the one.
+// parts returns the errors that err joins, or err itself.
 func parts(err error) []error {
 	if err == nil {
 		return nil
@@ -87,8 +87,8 @@ func parts(err error) []error {
 	return []error{err}
 }
 
-// located puts before a mistake where it stands: in the file, at the key itself
-// or the nearest one above it, or in a variable or a flag.
+// located prefixes a mistake with its source: the position in the file of the key or its nearest
+// parent, or the name of the variable or flag.
 func (c *Config) located(err error) mistake {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Field == "" {
@@ -109,7 +109,7 @@ func (c *Config) located(err error) mistake {
 	return mistake{err: err}
 }
 
-// above is the key or list that a key or an entry of a list is in.
+// above returns the key or list that contains a key or an entry of a list.
 func above(key string) string {
 	if strings.HasSuffix(key, "]") {
 		return key[:max(0, strings.LastIndexByte(key, '['))]
@@ -117,7 +117,7 @@ func above(key string) string {
 	return key[:max(0, strings.LastIndexByte(key, '.'))]
 }
 
-// touches reports whether one of two keys is the other or is in it.
+// touches reports whether the keys are equal or one contains the other.
 func touches(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

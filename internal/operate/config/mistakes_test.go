@@ -101,12 +101,12 @@ surface:
 
 func TestWhatFollowsFromAMistakeIsNotTold(t *testing.T) {
 	for file, want := range map[string][]string{
-		// Without its interval the timer has neither an interval nor a cron.
+		// The missing interval is not reported again as "neither an interval nor a cron".
 		"timers: {t: {every: often}}": {`1:21: "often" is not a duration`},
-		// Without the provider the model has none.
+		// The unreadable provider is not reported again as missing.
 		"model: x/m\nproviders: {x: 3}\n":                                              {"2:16: providers.x has to be keys with values, not a number"},
 		"model: x/m\nlimits: {day: {money: 1}}\nmodels: {x/m: {price: {input: much}}}": {"3:31: models.x/m.price.input has to be a number, not a text"},
-		// The secret is not missing, its variable is.
+		// The variable is reported as missing, not the secret.
 		"webhooks: {w: {secret: \"${NOPE}\"}}": {"1:24: the environment variable NOPE is not set"},
 	} {
 		found, more := told(t, file, nil)

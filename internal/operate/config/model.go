@@ -9,9 +9,9 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// ModelChoice is everything that is needed to build the model that answers.
+// A ModelChoice holds everything that is needed to create the client of a model.
 type ModelChoice struct {
-	// Provider is the provider's name, Name the model's name there.
+	// Provider is the name of the provider; Name is the model's name at that provider.
 	Provider string
 	Name     string
 	Type     ProviderType
@@ -23,17 +23,17 @@ type ModelChoice struct {
 	// ContextUnknown means that ContextTokens is a guess.
 	ContextUnknown bool
 	Images         bool
-	// API is empty for the default of the endpoint.
+	// API is empty for the default API of the endpoint.
 	API API
 	// Options holds the options of the models section, without the facts above.
 	Options Model
-	// Price is nil when it is unknown.
+	// Price is nil if it is unknown.
 	Price *Price
-	// Why says how the choice was made, for people.
+	// Why explains the choice to people.
 	Why string
 }
 
-// String is provider/model, or the provider alone when it has one model.
+// String returns provider/model, or only the provider if it has a single model.
 func (m ModelChoice) String() string {
 	if m.Name == m.Provider {
 		return m.Provider
@@ -41,7 +41,7 @@ func (m ModelChoice) String() string {
 	return m.Provider + "/" + m.Name
 }
 
-// KeySetting says where the key of its provider is set.
+// KeySetting returns the names of the settings that hold the provider's API key.
 func (m ModelChoice) KeySetting() string { return keySetting(m.Provider) }
 
 func keySetting(provider string) string {
@@ -54,17 +54,17 @@ func keySetting(provider string) string {
 	return setting
 }
 
-// defaultModels are chosen in this order when nothing but a key is set: of each
-// provider the middle one that is current, takes tools over the protocol that
-// we speak, and has no date of retirement.
+// defaultModels lists the models to choose if only an API key is set, in this order. For each
+// provider, it is the current mid-range model that supports tools over the protocol that Lilac
+// uses and that has no retirement date.
 var defaultModels = []struct{ provider, model, env string }{
 	{"anthropic", "claude-sonnet-5-5", "ANTHROPIC_API_KEY"},
 	{"openai", "gpt-5.4", "OPENAI_API_KEY"},
 	{"gemini", "gemini-3.8-flash", "GEMINI_API_KEY"},
 }
 
-// ResolveModel chooses the model that answers: the one that is set, else that
-// of the first provider whose key is set, else the demo.
+// ResolveModel chooses the model that answers: the configured one, or else the default of the
+// first provider whose key is set, or else the demo model.
 func (c *Config) ResolveModel() (ModelChoice, error) {
 	if c.Model != "" {
 		return c.lookupModel(c.Model, fmt.Sprintf("set by %s", c.Origin("model")))
@@ -101,7 +101,7 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 		Images: wellKnown, Price: facts.Price, Why: why,
 	}
 	if p.Type == Demo {
-		choice.Price = &Price{} // it runs in the process and costs nothing
+		choice.Price = &Price{} // it runs in this process and costs nothing
 	}
 	if m, ok := c.Models[ref]; ok {
 		choice.override(m)

@@ -8,9 +8,9 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// endless are the keys of what is no number or has no end: a limit of it would
-// never bind. There are several ways to write those, as a text or in a variable
-// too, so they are looked for in what was read.
+// endless returns the keys whose values are NaN or infinite: such a limit would never apply. YAML
+// has several spellings of these values, also in strings and variables, so endless checks the
+// decoded values.
 func (c *Config) endless() (keys []string, mistakes []mistake) {
 	each(reflect.ValueOf(c).Elem(), "", func(key string, n float64) {
 		if math.IsNaN(n) || math.IsInf(n, 0) {
@@ -21,7 +21,7 @@ func (c *Config) endless() (keys []string, mistakes []mistake) {
 	return keys, mistakes
 }
 
-// each hands over every number that may have a fraction, with its key.
+// each calls number with the key and value of every float in v.
 func each(v reflect.Value, key string, number func(key string, n float64)) {
 	switch v.Kind() {
 	case reflect.Float64:

@@ -7,13 +7,13 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Router says which messages of a platform wake the agent.
+// Router configures which messages of a platform wake the agent.
 type Router struct {
 	Debounce Debounce `json:"debounce,omitempty" jsonschema:"How long to wait for more messages in an active channel before answering."`
 	Gate     string   `json:"gate,omitempty" jsonschema:"A small model, as provider/model, that decides whether messages in an active channel need an answer. Without it, all of them are answered."`
 }
 
-// Debounce is how a burst of messages is awaited.
+// Debounce configures how long to wait for the end of a burst of messages.
 type Debounce struct {
 	Wait Duration `json:"wait,omitempty" jsonschema:"Time after the last message."`
 	Max  Duration `json:"max,omitempty" jsonschema:"Maximum time after the first message."`
@@ -32,7 +32,7 @@ func (c *Config) checkRouter() error {
 	return errors.Join(found...)
 }
 
-// ResolveGate returns the model of router.gate; false when there is none.
+// ResolveGate returns the model of router.gate. It returns false if none is configured.
 func (c *Config) ResolveGate() (ModelChoice, bool, error) {
 	if c.Router.Gate == "" {
 		return ModelChoice{}, false, nil

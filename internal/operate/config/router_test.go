@@ -15,7 +15,7 @@ func TestTheRouterIsConfigured(t *testing.T) {
 		"router: {gate: demo}":                     "",
 		"router: {debounce: {wait: 5s, max: 1s}}":  "router.debounce",
 		"router: {gate: nobody/knows}":             "router.gate",
-		"router: {gate: openai/gpt-5.4}":           "router.gate", // it has no key
+		"router: {gate: openai/gpt-5.4}":           "router.gate", // it has no API key
 		"router: {debounce: {wait: 30s}}":          "router.debounce",
 		"router: {debounce: {wait: 30s, max: 1m}}": "",
 	} {

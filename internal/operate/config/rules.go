@@ -17,7 +17,7 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// Rule says what an environment event sets off.
+// A Rule configures what an environment event triggers.
 type Rule struct {
 	When     RuleWhen   `json:"when,omitempty" jsonschema:"Which events the rule matches."`
 	Do       RuleDo     `json:"do,omitempty" jsonschema:"The action: one of agent, publish, and drop."`
@@ -30,44 +30,44 @@ type Rule struct {
 	DryRun   bool       `json:"dryRun,omitempty" jsonschema:"Whether the rule only counts what it would do."`
 }
 
-// RuleWhen says which events a rule is for.
+// RuleWhen configures which events a rule matches.
 type RuleWhen struct {
 	Type    EventTypes `json:"type,omitempty" jsonschema:"An event type or a list of types: webhook.received; webhook.* for all types with this prefix; or * for all except observer-only types (session.*, stream.*, rule.*, tool.executed, background_task.progress) and a request's tool.error, which its model already knows."`
 	Session string     `json:"session,omitempty" jsonschema:"Match only events of this session."`
 	If      string     `json:"if,omitempty" jsonschema:"A jq condition on the event, for example .payload.body.action == \"completed\"."`
 }
 
-// RuleDo is what a rule does.
+// RuleDo configures the action of a rule.
 type RuleDo struct {
 	Agent   RuleAgent   `json:"agent,omitempty" jsonschema:"Wakes the agent with the event."`
 	Publish RulePublish `json:"publish,omitempty" jsonschema:"Publishes another event."`
 	Drop    bool        `json:"drop,omitempty" jsonschema:"Discards the event."`
 }
 
-// RuleAgent wakes the agent.
+// RuleAgent configures an action that wakes the agent.
 type RuleAgent struct {
 	Prompt  string `json:"prompt,omitempty" jsonschema:"The task for the agent, with jq on the event between {{ and }}, for example: The build of {{ .payload.body.branch }} failed."`
 	System  string `json:"system,omitempty" jsonschema:"The agent's role for this task."`
 	Deliver string `json:"deliver,omitempty" jsonschema:"When the agent receives the event if it is already working in the session: followUp (default) when it would have ended, steer before its next step."`
 }
 
-// RulePublish makes another event.
+// RulePublish configures an action that publishes another event.
 type RulePublish struct {
 	Type    string `json:"type,omitempty" jsonschema:"The type of the event."`
 	Payload string `json:"payload,omitempty" jsonschema:"The payload, as a jq expression on the event. Default: the payload of the event."`
 }
 
-// RuleBudget bounds what a rule uses. Zero means no limit.
+// RuleBudget bounds the usage of a rule. Zero means no limit.
 type RuleBudget struct {
 	Runs   int64   `json:"runs,omitempty" jsonschema:"How often the rule may act, including requests from its workflows."`
 	Tokens int64   `json:"tokens,omitempty" jsonschema:"Input and output tokens of the requests that it started."`
 	Money  float64 `json:"money,omitempty" jsonschema:"US dollars, for the requests that it started. Requires a model with a known price."`
 }
 
-// EventTypes is one type of events, or a list of them.
+// EventTypes is one event type or a list of them.
 type EventTypes []string
 
-// UnmarshalYAML reads a text or a list of texts.
+// UnmarshalYAML reads a string or a list of strings.
 func (t *EventTypes) UnmarshalYAML(n ast.Node) error {
 	nodes := []ast.Node{n}
 	if list, ok := n.(*ast.SequenceNode); ok {
@@ -84,7 +84,7 @@ func (t *EventTypes) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// EnvironmentRules are the rules, ready, in the order of their names.
+// EnvironmentRules compiles the rules, sorted by name.
 func (c *Config) EnvironmentRules() ([]environment.Rule, error) {
 	var out []environment.Rule
 	var found []error
@@ -113,10 +113,10 @@ func (r Rule) spec(name string) environment.Spec {
 	}
 }
 
-// nameForm is that of the names of rules: they stand in logs and in tables.
+// nameForm matches valid names. They appear in logs, URLs, and tables.
 var nameForm = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// builtinRules are the names of the rules that come with the program.
+// builtinRules returns the names of the built-in rules.
 func builtinRules() (names []string) {
 	for _, r := range environment.DefaultRules(environment.DefaultsOptions{}) {
 		names = append(names, r.Name)
@@ -142,8 +142,8 @@ func (c *Config) checkRules() error {
 	return errors.Join(append(found, err)...)
 }
 
-// withoutSession warns of rules that wake the agent nowhere: what the sources make
-// belongs to no session, and the rule names none.
+// withoutSession warns about rules that cannot wake the agent: events of sources belong to no
+// session, and the rule names none.
 func (c *Config) withoutSession() (found []Warning) {
 	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
 		r := c.Rules[name]
@@ -165,8 +165,8 @@ func (c *Config) withoutSession() (found []Warning) {
 	return found
 }
 
-// mistypedTypes warns of rules for a type of events that differs in a letter or two from
-// one that there is. Types are open, so of others nothing can be said.
+// mistypedTypes warns about rules whose event type differs in one or two letters from a known
+// type. Other unknown types are allowed, because callers may define their own.
 func (c *Config) mistypedTypes() (found []Warning) {
 	var known, families []string
 	for _, t := range event.EnvTypes() {
@@ -204,7 +204,7 @@ func (c *Config) mistypedTypes() (found []Warning) {
 	return found
 }
 
-// ofSources are the events of webhooks, files and timers as a rule may name them.
+// ofSources lists the type patterns that match only events of webhooks, files, and timers.
 var ofSources = []string{
 	"webhook.received", "file.changed", "timer.fired", "webhook.*", "file.*", "timer.*",
 }

@@ -77,7 +77,7 @@ func TestMistakesOfRulesAreNamedWithTheirPlace(t *testing.T) {
 	}
 }
 
-// A rule of the file never stands for one that comes with the program.
+// A configured rule must not replace a built-in rule, so it cannot have its name.
 func TestNoRuleIsCalledAsOneOfTheProgram(t *testing.T) {
 	own := environment.DefaultRules(environment.DefaultsOptions{})
 	if len(own) < 6 {

@@ -13,10 +13,10 @@ import (
 	"lilac/internal/foundation/realpath"
 )
 
-// minSandboxMemory is what a sandbox needs to start.
+// minSandboxMemory is the memory that a sandbox needs to start: 128 MiB.
 const minSandboxMemory = 128 << 20
 
-// EgressRules are the hosts that commands can reach, sorted, as rules of the proxy.
+// EgressRules returns the hosts that commands can reach as rules of the proxy, sorted by host.
 func (n SandboxNetwork) EgressRules() []egress.Rule {
 	var rules []egress.Rule
 	for _, name := range slices.Sorted(maps.Keys(n.Hosts)) {
@@ -74,8 +74,8 @@ func (c *Config) checkSandbox() error {
 	return errors.Join(found...)
 }
 
-// checkSandboxPaths makes the paths absolute, keeps the data directory out of
-// what is shown, and what may be written apart from the rest.
+// checkSandboxPaths makes the paths absolute. It ensures that no visible path exposes the data
+// directory and that writable paths do not overlap with other paths.
 func (c *Config) checkSandboxPaths() error {
 	data, err := realpath.Follow(c.DataDir)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Config) checkSandboxPaths() error {
 	}
 	work, err := realpath.Follow(c.Workspace)
 	if err != nil {
-		return nil // it is told of the workspace
+		return nil // checkApart reports this error
 	}
 	var found []error
 	shown := []shownPath{{"workspace", c.Workspace, true, work}}
@@ -105,16 +105,16 @@ func (c *Config) checkSandboxPaths() error {
 	return errors.Join(found...)
 }
 
-// shownPath is a path that commands see.
+// A shownPath is a path that commands can see.
 type shownPath struct {
 	field, given string
 	writable     bool
 	way          realpath.Path
 }
 
-// apart keeps what commands may write away from what decides where the other
-// paths lead: a command could put a link there, and what that points to
-// would be shown in place of what was configured.
+// apart ensures that no path is resolved through a directory that commands can write. Otherwise, a
+// command could create a symbolic link there and expose the link's target instead of the
+// configured path.
 func (p shownPath) apart(dataDir string, data realpath.Path, before []shownPath) error {
 	if p.writable && data.Under(p.way.Real) {
 		return fault.InvalidField(p.field, "%s contains a link on the way to the data directory %s; the agent could point it elsewhere.", p.field, dataDir)
@@ -130,7 +130,7 @@ func (p shownPath) apart(dataDir string, data realpath.Path, before []shownPath)
 	return nil
 }
 
-// sandboxPath is one such path, absolute, and where it leads.
+// sandboxPath makes a path absolute and resolves its symbolic links.
 func (c *Config) sandboxPath(field, given string, hidden bool, data realpath.Path) (string, realpath.Path, error) {
 	var way realpath.Path
 	if !filepath.IsAbs(given) && given != "~" && !strings.HasPrefix(given, "~/") {

@@ -9,8 +9,8 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// What commands may write holds nothing that decides where another path leads:
-// they could put a link in its place.
+// Writable paths must not contain anything that determines where another path leads: a command
+// could put a symbolic link in its place.
 func TestWhatCommandsMayWriteIsApartFromTheRest(t *testing.T) {
 	dir := t.TempDir()
 	for _, made := range []string{"p/ws", "p/data", "elsewhere/ws", "away"} {
@@ -18,7 +18,7 @@ func TestWhatCommandsMayWriteIsApartFromTheRest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each link is reached by another name than that of the directory which holds it.
+	// Each link's name differs from the name of the directory that contains it.
 	for link, target := range map[string]string{"p/out": "elsewhere", "to-p": "p", "elsewhere/ws/out": "away"} {
 		if err := os.Symlink(filepath.Join(dir, target), filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
@@ -54,7 +54,8 @@ func TestWhatCommandsMayWriteIsApartFromTheRest(t *testing.T) {
 	}
 }
 
-// A cover lies on one file, and a file that is saved is mostly another one.
+// A cover hides one file, but saving usually creates a new file. So Lilac warns about secrets in
+// directories that commands can see.
 func TestOurFilesWhereCommandsSeeThemWarn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		file string

@@ -8,7 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schema returns the JSON Schema of the configuration file, with the defaults.
+// Schema returns the JSON Schema of the configuration file, including defaults.
 func Schema() (*jsonschema.Schema, error) {
 	text := func(pattern string) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Pattern: pattern}

@@ -10,7 +10,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// Every setting with a default has it in the schema, and so in the reference.
+// Every setting that has a default has it in the schema, and therefore in the reference.
 func TestTheSchemaNamesEveryDefault(t *testing.T) {
 	schema, err := config.Schema()
 	if err != nil {
@@ -24,7 +24,7 @@ func TestTheSchemaNamesEveryDefault(t *testing.T) {
 	if err := json.Unmarshal(data, &defaults); err != nil {
 		t.Fatal(err)
 	}
-	delete(defaults, "providers") // those that are built in, by name
+	delete(defaults, "providers") // the schema describes the built-in providers by name only
 	named := 0
 	var compare func(prefix string, at *jsonschema.Schema, values map[string]any)
 	compare = func(prefix string, at *jsonschema.Schema, values map[string]any) {

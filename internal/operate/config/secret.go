@@ -6,18 +6,18 @@ import (
 	"log/slog"
 )
 
-// Secret is a string that no printer, encoder or logger shows.
+// A Secret is a string that hides its value from printers, encoders, and loggers.
 type Secret string
 
 const masked = "***"
 
-// Reveal returns the secret itself, for the one place that needs it.
+// Reveal returns the secret itself. Call it only where the secret is used.
 func (s Secret) Reveal() string { return string(s) }
 
-// Set reports whether there is a secret.
+// Set reports whether the secret is not empty.
 func (s Secret) Set() bool { return s != "" }
 
-// String is *** for a secret that is set, for every printer that asks.
+// String returns *** if the secret is set.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -25,17 +25,17 @@ func (s Secret) String() string {
 	return masked
 }
 
-// Format keeps every verb of fmt from showing the secret.
+// Format writes String for every verb, so that no verb of fmt shows the secret.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// MarshalText keeps encoders from writing the secret.
+// MarshalText returns String, so that encoders don't write the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the secret.
+// UnmarshalText stores text as the secret.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = Secret(text)
 	return nil
 }
 
-// LogValue keeps loggers from writing the secret.
+// LogValue returns String, so that loggers don't write the secret.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

@@ -11,14 +11,14 @@ import (
 
 var secretType = reflect.TypeFor[Secret]()
 
-// trimSecrets removes the white space around every secret. A key that was read from a file
-// often ends in a newline, with which no header can be sent.
+// trimSecrets removes the white space around every secret. A key that was read from a file often
+// ends in a newline, which is invalid in an HTTP header.
 func (c *Config) trimSecrets() {
 	mapSecrets(reflect.ValueOf(c).Elem(), func(s string) string { return strings.TrimSpace(s) })
 }
 
-// checkSecrets refuses secrets that contain line breaks or other control characters: no
-// HTTP header can carry them.
+// checkSecrets rejects secrets that contain line breaks or other control characters, because HTTP
+// headers cannot carry them.
 func (c *Config) checkSecrets() error {
 	var found []error
 	check := func(field string, s Secret) {
@@ -70,7 +70,7 @@ type secretField struct {
 	value Secret
 }
 
-// secretFields lists the secrets of the file with their keys.
+// secretFields lists the secrets in v with their keys.
 func secretFields(out []secretField, v reflect.Value, key string) []secretField {
 	switch v.Kind() {
 	case reflect.String:

@@ -12,12 +12,12 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Surface is the platforms where people talk to the agent.
+// Surface configures the platforms on which people talk to the agent.
 type Surface struct {
 	Discord Discord `json:"discord,omitempty" jsonschema:"Discord. Without a token, it is off."`
 }
 
-// Discord is what the bot does on Discord.
+// Discord configures the bot on Discord.
 type Discord struct {
 	Token             Secret                    `json:"token,omitempty" jsonschema:"The bot's token. Prefer DISCORD_TOKEN to a token in the file."`
 	APIURL            string                    `json:"apiURL,omitempty" jsonschema:"Base URL of the REST API, including its version. Any Discord-compatible server works."`
@@ -34,55 +34,55 @@ type Discord struct {
 	Cache             DiscordCache              `json:"cache,omitempty" jsonschema:"The message cache, for reply chains and search. Older messages are fetched again if somebody replies to them."`
 }
 
-// Meant reports whether somebody has said where the bot is to listen.
+// Meant reports whether the operator has configured where the bot listens.
 func (d Discord) Meant() bool {
 	return len(d.AllowedChannelIDs)+len(d.AllowedGuildIDs)+len(d.AllowedUserIDs)+len(d.Channels) > 0 || d.AllowDMs
 }
 
-// DiscordChannel is what differs in one channel.
+// A DiscordChannel holds the settings that differ in one channel.
 type DiscordChannel struct {
 	Mode string `json:"mode,omitempty" jsonschema:"mention or active."`
 }
 
-// DiscordBackfill bounds what is read after a time without a connection.
+// DiscordBackfill bounds the messages to read after a disconnection.
 type DiscordBackfill struct {
 	Age      Duration `json:"age,omitempty" jsonschema:"Maximum age of messages that are still answered. A reply that a workflow waits for counts at any age."`
 	Messages int      `json:"messages,omitempty" jsonschema:"Maximum number of messages to read per channel, newest first."`
 }
 
-// DiscordAttachments bounds the files that are kept.
+// DiscordAttachments bounds the attachments to store.
 type DiscordAttachments struct {
 	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"Maximum size of a file to store. For a larger file, only its name is kept."`
 	Hosts    []string `json:"hosts,omitempty" jsonschema:"Hosts from which files may be downloaded."`
 }
 
-// DiscordCache bounds what is remembered of what was said.
+// DiscordCache bounds the messages to keep.
 type DiscordCache struct {
 	Age      Duration `json:"age,omitempty" jsonschema:"How long a message is kept after it arrived or last changed, and a thread after its last message; at least 48h."`
 	Messages int      `json:"messages,omitempty" jsonschema:"Maximum number of messages in all channels together, newest first, at least 1000. The same number limits people, threads, and private conversations."`
 }
 
-// minCached leaves room for what is being talked about.
+// minCached is the minimum number of messages to keep, so that current conversations stay cached.
 const minCached = 1000
 
-// The modes of a channel.
+// The channel modes.
 const (
 	ModeMention = "mention"
 	ModeActive  = "active"
 )
 
-// Entity is what people and conversations are called.
+// Entity configures the names of people and conversations.
 type Entity struct {
 	Users    EntityNames `json:"users,omitempty" jsonschema:"People. In the agent's texts, @name mentions the person."`
 	Sessions EntityNames `json:"sessions,omitempty" jsonschema:"Conversations. In the agent's texts, #name links the conversation."`
 }
 
-// EntityNames are names by platform.
+// EntityNames holds names by platform.
 type EntityNames struct {
 	Discord map[string]string `json:"discord,omitempty" jsonschema:"Discord IDs by name."`
 }
 
-// checkSurface looks at what is set of the platforms.
+// checkSurface validates the settings of the platforms.
 func (c *Config) checkSurface() error {
 	var found []error
 	token := &c.Surface.Discord.Token
@@ -139,8 +139,7 @@ func checkDiscordID(field, id string) error {
 	return nil
 }
 
-// minKeep is longer than anything takes that is on its way to a table which
-// refers to a file.
+// minKeep is longer than the time for which a file can be stored before a table refers to it.
 const minKeep = 48 * time.Hour
 
 func (c *Config) checkAttachments() error {

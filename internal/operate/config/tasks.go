@@ -8,7 +8,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// checkTasks refuses limits under which no task could run.
+// checkTasks rejects limits under which no task could run.
 func (c *Config) checkTasks() error {
 	var found []error
 	t := c.Tasks

@@ -10,16 +10,16 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Duration is a time.Duration that is written as 90s, 15m or 1h30m.
+// A Duration is a time.Duration that is written as 90s, 15m or 1h30m.
 type Duration time.Duration
 
-// String writes the duration as it may stand in the file.
+// String returns the duration in the notation of the file.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalText writes the duration as it may stand in the file.
+// MarshalText returns the duration in the notation of the file.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads 90s, 15m, 1h30m.
+// UnmarshalText parses 90s, 15m or 1h30m.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -29,7 +29,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalYAML reads the duration from the file, after ${NAME} was replaced.
+// UnmarshalYAML parses the duration after ${NAME} was replaced.
 func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	text, err := scalar(n)
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// Size is a number of bytes that is written as 512KiB, 64MiB or 2GiB.
+// A Size is a number of bytes that is written as 512KiB, 64MiB or 2GiB.
 type Size int64
 
 var units = []struct {
@@ -49,7 +49,7 @@ var units = []struct {
 	bytes Size
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// String writes the size as it may stand in the file.
+// String returns the size in the notation of the file.
 func (s Size) String() string {
 	for _, unit := range units {
 		if s != 0 && s%unit.bytes == 0 {
@@ -59,10 +59,10 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// MarshalText writes the size as it may stand in the file.
+// MarshalText returns the size in the notation of the file.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads 512KiB, 64MiB, 2GiB, or a plain number of bytes.
+// UnmarshalText parses 512KiB, 64MiB, 2GiB, or a plain number of bytes.
 func (s *Size) UnmarshalText(text []byte) error {
 	number, factor := string(text), Size(1)
 	for _, unit := range units {
@@ -80,7 +80,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalYAML reads the size from the file, after ${NAME} was replaced.
+// UnmarshalYAML parses the size after ${NAME} was replaced.
 func (s *Size) UnmarshalYAML(n ast.Node) error {
 	text, err := scalar(n)
 	if err != nil {
@@ -92,15 +92,15 @@ func (s *Size) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// UnmarshalYAML reads the secret from the file, after ${NAME} was replaced.
+// UnmarshalYAML reads the secret after ${NAME} was replaced.
 func (s *Secret) UnmarshalYAML(n ast.Node) error {
 	text, err := scalar(n)
 	*s = Secret(text)
 	return err
 }
 
-// scalar returns the value of a node as text. The library hands text
-// unmarshalers the source of a node, in which ${NAME} is not replaced.
+// scalar returns the value of a node as text. The YAML library passes the source text of a node to
+// text unmarshalers; in it, ${NAME} is not replaced.
 func scalar(n ast.Node) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:

@@ -11,7 +11,7 @@ import (
 	"lilac/internal/foundation/schedule"
 )
 
-// Timer is something that happens at times.
+// A Timer publishes an event at configured times.
 type Timer struct {
 	Cron     string   `json:"cron,omitempty" jsonschema:"Schedule: minute, hour, day of the month, month, day of the week, as in 30 8 * * 1-5; or @hourly, @daily, @weekly, @monthly, @yearly."`
 	TimeZone string   `json:"timeZone,omitempty" jsonschema:"The time zone of cron: a name such as Europe/Berlin, UTC, or Local. Default: limits.timeZone."`
@@ -19,13 +19,13 @@ type Timer struct {
 	Missed   string   `json:"missed,omitempty" jsonschema:"What to do about times that passed while Lilac was down or the machine was suspended: once (default) fires once for all of them; skip ignores them, except one less than a minute ago."`
 }
 
-// What becomes of times that were missed.
+// The policies for times that were missed while Lilac was not running.
 const (
 	MissedOnce = "once"
 	MissedSkip = "skip"
 )
 
-// Clock are the timers, ready, in the order of their names.
+// Clock compiles the timers, sorted by name.
 func (c *Config) Clock() ([]clock.Timer, error) {
 	var out []clock.Timer
 	var found []error
@@ -70,7 +70,7 @@ func (c *Config) scheduleOf(field string, t Timer) (schedule.Schedule, string, e
 	return s, t.Cron + " in " + place.String(), inField(field+".cron", err)
 }
 
-// inField says of an error where in the file it is.
+// inField prefixes the field of an error with its location in the file.
 func inField(field string, err error) error {
 	if err == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// TokenFile is the file of the data directory that holds the token when the operator
-// sets none.
+// TokenFile is the name of the file in the data directory that holds the generated token. The
+// server creates it if the operator sets no token.
 const TokenFile = "token"
 
-// OperatorToken is the operator's own token, else the one in the data directory. It is
-// empty when there is none yet.
+// OperatorToken returns the configured token, or else the one in the data directory. It returns ""
+// if there is none yet.
 func (c *Config) OperatorToken() (string, error) {
 	if c.Token.Set() {
 		return c.Token.Reveal(), nil

@@ -9,7 +9,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// The token of the data directory guards the same port as one that is set.
+// The token in the data directory guards the same port as a configured one, so the same minimum
+// length applies.
 func TestTheTokenOfTheDataDirectoryIsAsLongAsOneThatIsSet(t *testing.T) {
 	const long = "0123456789abcdef"
 	for name, c := range map[string]struct {
@@ -18,7 +19,7 @@ func TestTheTokenOfTheDataDirectoryIsAsLongAsOneThatIsSet(t *testing.T) {
 	}{
 		"long enough": {long + "\n", long, false},
 		"too short":   {"x\n", "", true},
-		"empty":       {"\n", "", false}, // the start makes one
+		"empty":       {"\n", "", false}, // the next start generates one
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -16,13 +16,13 @@ import (
 	"lilac/internal/foundation/realpath"
 )
 
-// minTokenLength is the least for a token that guards an open port.
+// minTokenLength is the minimum length of a token, which may guard a public port.
 const minTokenLength = 16
 
-// maxCompactAt leaves room for what the estimate of a conversation's size misses.
+// maxCompactAt leaves room for the error of the estimated conversation size.
 const maxCompactAt = 0.95
 
-// validate tells every mistake that can be told without another one.
+// validate runs all checks and returns all mistakes, so that operators can fix them at once.
 func (c *Config) validate() error {
 	var found []error
 	for _, check := range []func() error{
@@ -60,7 +60,7 @@ func (c *Config) checkListen() error {
 	return nil
 }
 
-// checkTools refuses what others could reach.
+// checkTools rejects addresses that other machines could reach.
 func (c *Config) checkTools() error {
 	if c.Tools.Addr == "" {
 		return nil
@@ -75,7 +75,7 @@ func (c *Config) checkTools() error {
 	return nil
 }
 
-// Loopback reports whether a host reaches this machine only.
+// Loopback reports whether a host is reachable from this machine only.
 func Loopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -106,7 +106,7 @@ func parseProxy(s string) (netip.Prefix, error) {
 	return netip.ParsePrefix(s)
 }
 
-// Proxies returns the valid trusted proxies.
+// Proxies returns the valid trusted proxies and skips invalid entries.
 func (c *Config) Proxies() (out []netip.Prefix) {
 	for _, p := range c.TrustedProxies {
 		if prefix, err := parseProxy(p); err == nil {
@@ -116,8 +116,8 @@ func (c *Config) Proxies() (out []netip.Prefix) {
 	return out
 }
 
-// checkApart keeps the agent's files away from ours: who can write the
-// database or read the token owns the server.
+// checkApart keeps the workspace separate from the data directory: anyone who can write the
+// database or read the token controls the server.
 func (c *Config) checkApart() error {
 	data, err := realpath.Follow(c.DataDir)
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *Config) checkProviders() error {
 	return errors.Join(found...)
 }
 
-// sentence closes the part of a sentence that a hint may or may not end.
+// sentence ends a sentence to which a hint was appended; a hint already ends with a question mark.
 func sentence(hint string) string {
 	if hint == "" {
 		return "."
@@ -208,7 +208,7 @@ func (c *Config) checkModels() error {
 	return errors.Join(found...)
 }
 
-// modelKeys are what decides which models there are, and what they cost.
+// modelKeys lists the keys that determine which models exist and what they cost.
 var modelKeys = []string{"model", "models", "providers"}
 
 func (c *Config) checkLimits() error {
@@ -247,7 +247,7 @@ func (c *Config) checkMoney() error {
 	if c.Limits.Request.Money == 0 && c.Limits.Session.Money == 0 && c.Limits.Day.Money == 0 || c.unreadable(modelKeys...) {
 		return nil
 	}
-	var models []ModelChoice // checkModels and checkRouter tell what is wrong with one
+	var models []ModelChoice // checkModels and checkRouter report errors in the models
 	if m, err := c.ResolveModel(); err == nil {
 		models = append(models, m)
 	}
@@ -294,7 +294,7 @@ func (c *Config) resolvePaths() error {
 		if *p.at == "" && strings.HasPrefix(p.key, "bus.") {
 			continue // not set
 		}
-		if *p.at == "" { // it would be where the program was started
+		if *p.at == "" { // filepath.Abs would resolve it to the current directory
 			return fault.InvalidField(p.key, "%s is empty.", p.key)
 		}
 		path, err := c.pathOf(p.key, *p.at)
@@ -306,7 +306,8 @@ func (c *Config) resolvePaths() error {
 	return nil
 }
 
-// pathOf makes the path of a key absolute. Where another user is at home only a shell knows.
+// pathOf makes the path of a key absolute. It rejects ~user, because only a shell can resolve
+// another user's home directory.
 func (c *Config) pathOf(key, path string) (string, error) {
 	if strings.HasPrefix(path, "~") && path != "~" && !strings.HasPrefix(path, "~/") {
 		return "", fault.InvalidField(key, "%s is %q; ~ stands for your own home directory alone, as ~/.", key, path)

@@ -7,7 +7,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// What can be meant but hardly is: it is told, and nothing is refused.
+// Values that are valid but probably mistakes cause a warning, not an error.
 func TestWhatIsHardlyMeantIsWarnedOf(t *testing.T) {
 	const (
 		plain   = "is taken as it stands"
@@ -41,7 +41,7 @@ func TestWhatIsHardlyMeantIsWarnedOf(t *testing.T) {
 		"control: it publishes":            {"rules: {r: {when: {type: timer.fired}, do: {publish: {type: custom.x}}}}\n", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// What replaces a variable is not looked at: it is not of the file.
+			// The value of a variable is not checked, because it is not part of the file.
 			_, warnings, err := load(t, c.file, map[string]string{"W": "$VARIABLE_THAT_IS_MEANT"}, config.Flags{})
 			if err != nil {
 				t.Fatal(err)
@@ -64,7 +64,7 @@ func TestWhatIsHardlyMeantIsWarnedOf(t *testing.T) {
 	}
 }
 
-// Editors and shells of Windows write UTF-16, of which the YAML library makes one text.
+// Windows editors and shells write UTF-16, which the YAML library would read as one string.
 func TestAFileOfAnotherEncodingIsSaidToBeOne(t *testing.T) {
 	for name, file := range map[string]string{
 		"UTF-16 with a mark":            "\xff\xfem\x00o\x00d\x00e\x00l\x00:\x00 \x00d\x00e\x00m\x00o\x00",

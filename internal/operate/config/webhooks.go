@@ -10,7 +10,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Webhook is a webhook that is received at /webhooks/NAME.
+// A Webhook configures the endpoint /webhooks/NAME.
 type Webhook struct {
 	Form     string `json:"form,omitempty" jsonschema:"The signature form: github (default; header X-Hub-Signature-256) or standard (Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature)."`
 	Secret   Secret `json:"secret,omitempty" jsonschema:"The secret that the sender signs with: at least 16 bytes; for standard, whsec_ and base64. Prefer ${NAME}, which reads an environment variable, to a secret in the file."`
@@ -19,7 +19,7 @@ type Webhook struct {
 	BodyOnce bool   `json:"bodyOnce,omitempty" jsonschema:"Whether to drop a body that was seen before, whatever its ID. GitHub's form does not sign the ID, so this prevents replays by anybody who could read a delivery."`
 }
 
-// Hooks are the webhooks by name, ready.
+// Hooks compiles the webhooks by name.
 func (c *Config) Hooks() (map[string]webhook.Hook, error) {
 	out := map[string]webhook.Hook{}
 	var found []error

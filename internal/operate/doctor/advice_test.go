@@ -9,7 +9,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Nobody restores a copy because a disk is full.
+// Each kind of failure gets matching advice; for example, a full disk must not lead to advice to
+// restore a backup.
 func TestTheAdviceFitsWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error

@@ -14,11 +14,11 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// bus looks at Redis where the events are there. Nothing is changed.
+// bus checks Redis, if the events are stored there. It changes nothing.
 func (p Patient) bus(ctx context.Context) Finding {
 	b := p.Config.Bus
 	if !b.URL.Redis() {
-		return Finding{"bus", OK, "the events are in the database", ""}
+		return Finding{"bus", OK, "events are in the database", ""}
 	}
 	password, err := b.Password()
 	ofSentinels, err2 := b.SentinelPassword()
@@ -34,12 +34,12 @@ func (p Patient) bus(ctx context.Context) Finding {
 		if !says {
 			wrong, advice = err.Error(), adviceForRedis(err)
 		}
-		return Finding{"bus", Fail, wrong, "What is accepted meanwhile is kept in the database. " + advice}
+		return Finding{"bus", Fail, wrong, "Until then, Lilac keeps accepted events in the database. " + advice}
 	}
 	if err != nil {
 		return refused("bus", err)
 	}
-	// Of a database that cannot be read its own finding tells.
+	// If the database cannot be read, its own finding reports that.
 	if store, err := db.ReadStoreID(ctx, p.Config.DataDir); err == nil && owner != "" && owner != store {
 		return Finding{
 			"bus", Fail, fmt.Sprintf("the Redis prefix %q belongs to another store (%s)", b.Prefix, owner),
@@ -51,24 +51,24 @@ func (p Patient) bus(ctx context.Context) Finding {
 	}
 	switch bad, err := redisbus.Verify(ctx, opt); {
 	case err != nil:
-		return Finding{"bus", Fail, "its events could not be read to their end: " + err.Error(), ""}
+		return Finding{"bus", Fail, "cannot read all events: " + err.Error(), ""}
 	case len(bad) > 0:
 		return Finding{
 			"bus", Fail, fmt.Sprintf("what is damaged in Redis: %d, the first: %s", len(bad), bad[0]),
 			"What is damaged is not used. Keep a copy of Redis's files and look at its disk and memory.",
 		}
 	}
-	return Finding{"bus", OK, found + "; every entry is as it was written", ""}
+	return Finding{"bus", OK, found + "; all entries are intact", ""}
 }
 
-// refused is the finding of what a start would refuse: what is wrong, and in further
-// sentences what to do.
+// refused returns the finding for a problem that prevents a start. The first sentence of err
+// becomes the message, and the others become the advice.
 func refused(check string, err error) Finding {
 	wrong, advice, _ := strings.Cut(fault.ToWire(err).Message, ". ")
 	return Finding{check, Fail, wrong, advice}
 }
 
-// adviceForRedis says what to do about a Redis that cannot be reached.
+// adviceForRedis returns the advice for a Redis server that cannot be reached.
 func adviceForRedis(err error) string {
 	if _, untrusted := errors.AsType[x509.UnknownAuthorityError](err); untrusted {
 		return "Name the file of the authority that signed the certificate in bus.caFile."

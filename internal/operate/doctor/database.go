@@ -25,7 +25,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return Finding{check, Fail, "it cannot be looked at: " + err.Error(), asItsUser}
+		return Finding{check, Fail, "cannot open the database: " + err.Error(), asItsUser}
 	case err != nil && running:
 		return Finding{
 			check, Warn, "there is none in " + p.Config.DataDir + ", though a server runs",
@@ -35,7 +35,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return p.noDatabase()
 	}
 	if running {
-		f := Finding{check, OK, "the running server has it open", ""}
+		f := Finding{check, OK, "in use by the running server", ""}
 		if p.Deep {
 			f.Status, f.Advice = Warn, "Stop the server for a deep look."
 		}
@@ -55,39 +55,39 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	}
 	switch {
 	case err != nil:
-		return Finding{check, Fail, "it could not be read to its end: " + err.Error(), "Keep a copy of the data directory and look at the disk."}
+		return Finding{check, Fail, "cannot read the whole database: " + err.Error(), "Keep a copy of the data directory, and check the disk."}
 	case len(bad) > 0:
-		return Finding{check, Fail, fmt.Sprintf("what is damaged: %d, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
+		return Finding{check, Fail, fmt.Sprintf("%d damaged rows or files; the first: %s", len(bad), bad[0]), "Keep a copy of the data directory, and restore a backup."}
 	case older && p.Deep:
-		return Finding{check, Warn, "an older Lilac wrote it, so that its rows were not read", "Look with the version that wrote it, or after the next start, which brings it up to date."}
+		return Finding{check, Warn, "written by an older version of Lilac; rows not checked", "Check with the version that wrote it, or after the next start, which migrates it."}
 	case older:
-		return Finding{check, OK, path + "; an older Lilac wrote it, the next start brings it up to date", ""}
+		return Finding{check, OK, path + "; written by an older version of Lilac; the next start migrates it", ""}
 	}
 	if err := p.engineChange(ctx, database); err != nil {
 		return refused(check, err)
 	}
 	if p.Deep {
-		return Finding{check, OK, "every row and every stored file is as it was written", ""}
+		return Finding{check, OK, "all rows and stored files are intact", ""}
 	}
 	return Finding{check, OK, path, ""}
 }
 
-// noDatabase is the finding of a data directory without one, which is new unless files
-// that one refers to are there.
+// noDatabase returns the finding for a data directory without a database. The directory is new,
+// unless it contains files that a database refers to.
 func (p Patient) noDatabase() Finding {
 	if _, err := os.Stat(filepath.Join(p.Config.DataDir, "blobs")); err == nil {
-		return Finding{"database", Warn, "there is none, or an empty one, beside the stored files of one", "Restore a backup: the next start makes a new one, which knows nothing."}
+		return Finding{"database", Warn, "missing or empty, although there are stored files", "Restore a backup. Otherwise, the next start creates an empty database."}
 	}
-	return Finding{"database", OK, "there is none yet; the first start makes it", ""}
+	return Finding{"database", OK, "none yet; the first start creates it", ""}
 }
 
-// openAsItIs opens a database and leaves its tables as they are: after a mere look the
-// program that wrote it still has to be able to use it.
+// openAsItIs opens a database without migrating it, so that the version of Lilac that wrote it can
+// still open it.
 func openAsItIs(ctx context.Context, dir string) (*db.DB, error) {
 	return db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations), SkipMigrations: true})
 }
 
-// engineChange says why a start with another engine would be refused.
+// engineChange returns an error if a start with the configured bus engine would be refused.
 func (p Patient) engineChange(ctx context.Context, database *db.DB) error {
 	next := delivery.Switching{Name: sqlitebus.EngineName, Unfinished: map[string]func(db.Queryer) (int64, error){
 		sqlitebus.EngineName: sqlitebus.Unfinished, redisbus.EngineName: redisbus.Unfinished,
@@ -98,7 +98,8 @@ func (p Patient) engineChange(ctx context.Context, database *db.DB) error {
 	return database.Read(ctx, func(q db.Queryer) error { return next.Allowed(q) })
 }
 
-// damaged reads all rows, and the files that they refer to.
+// damaged reads all rows and the stored files that they refer to, and lists those that are
+// damaged.
 func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, error) {
 	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
 	if err != nil {
@@ -123,7 +124,7 @@ func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, er
 	return append(bad, stored...), err
 }
 
-// asItsUser is the advice for what this user may not see.
+// asItsUser is the advice for data that the current user may not read.
 const asItsUser = "Run this as the user that the server runs as, and look at who owns the data directory."
 
 func adviceFor(err error) string {

@@ -7,18 +7,17 @@ import (
 	"lilac/internal/surfaces/discord"
 )
 
-// discordTimeout bounds the questions to Discord, one for each channel.
+// discordTimeout bounds all requests to Discord together; there is one for each channel.
 const discordTimeout = 30 * time.Second
 
-// discord looks at the bot: its token, its intents, and what it may do in each
-// allowed channel.
+// discord checks the bot's token, its intents, and its permissions in each allowed channel.
 func (p Patient) discord(ctx context.Context) []Finding {
 	c := p.Config.Surface.Discord
 	if !c.Token.Set() && c.Meant() {
-		return []Finding{{"discord", Warn, "off, although it is configured: no DISCORD_TOKEN is set", "Set it to the bot's token: https://discord.com/developers/applications, the application, Bot, “Reset Token”."}}
+		return []Finding{{"discord", Warn, "off, although it is configured: DISCORD_TOKEN is not set", "Set it to the bot's token: https://discord.com/developers/applications, the application, Bot, “Reset Token”."}}
 	}
 	if !c.Token.Set() {
-		return []Finding{{"discord", OK, "off: no DISCORD_TOKEN is set", ""}}
+		return []Finding{{"discord", OK, "off: DISCORD_TOKEN is not set", ""}}
 	}
 	ctx, cancel := context.WithTimeout(ctx, discordTimeout)
 	defer cancel()

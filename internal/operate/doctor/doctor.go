@@ -12,46 +12,46 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// Status is how a check went.
+// A Status is the outcome of a check.
 type Status string
 
-// The outcomes of a check.
+// The possible outcomes.
 const (
 	OK   Status = "ok"
 	Warn Status = "warning"
 	Fail Status = "failed"
 )
 
-// Finding is the outcome of one check.
+// A Finding is the result of one check.
 type Finding struct {
 	Check   string `json:"check"`
 	Status  Status `json:"status"`
 	Message string `json:"message"`
-	// Advice says what to do; empty when there is nothing to do.
+	// Advice suggests a fix; empty if none is needed.
 	Advice string `json:"advice,omitempty"`
 }
 
-// Patient is what is examined.
+// A Patient is the installation to examine.
 type Patient struct {
 	Config *config.Config
-	// Server is the client of the running server; nil when none was found, and
-	// then Unfound says why.
+	// Server is the client of the running server. If it is nil, no server was found, and Unfound
+	// says why.
 	Server  *client.Client
 	Unfound error
-	// Warnings are oddities of the configuration file.
+	// Warnings lists the warnings about the configuration file.
 	Warnings []config.Warning
-	// Traces is why a start refuses OpenTelemetry's variables; nil when it does not.
+	// Traces is the error that a start returns for the OTEL_* variables, or nil.
 	Traces error
-	// Deep reads every row of the database, every stored file and every entry in
+	// Deep makes the checks read every row of the database, every stored file, and every entry in
 	// Redis.
 	Deep bool
-	// Online asks the provider of the model whether it takes the key.
+	// Online makes the check of the model ask the provider whether the API key is valid.
 	Online bool
 	Now    func() time.Time
 }
 
-// Broken is the one finding about a configuration that cannot be used: without
-// it nothing else can be looked at.
+// Broken returns the only finding for a configuration that cannot be loaded: the other checks need
+// a configuration.
 func Broken(err error) []Finding {
 	var out []Finding
 	found, more := config.Each(err)
@@ -66,7 +66,7 @@ func Broken(err error) []Finding {
 	return out
 }
 
-// Examine runs every check. It takes a few seconds at most, but for a deep one.
+// Examine runs every check. It takes at most a few seconds, unless Deep is set.
 func Examine(ctx context.Context, p Patient) []Finding {
 	if p.Now == nil {
 		p.Now = time.Now

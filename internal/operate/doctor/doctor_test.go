@@ -23,7 +23,7 @@ import (
 	"lilac/internal/store"
 )
 
-// patient is a machine on which nothing is wrong.
+// patient creates an installation without problems.
 func patient(t *testing.T, env map[string]string, file string) doctor.Patient {
 	t.Helper()
 	home := t.TempDir()
@@ -62,7 +62,7 @@ func examine(t *testing.T, p doctor.Patient, check string) doctor.Finding {
 	return doctor.Finding{}
 }
 
-// check compares a finding; one that is not good must say what to do.
+// check compares a finding with the expected one. A finding that is not OK must have advice.
 func check(t *testing.T, f doctor.Finding, status doctor.Status, want string) {
 	t.Helper()
 	if f.Status != status || !strings.Contains(f.Message, want) {
@@ -73,7 +73,7 @@ func check(t *testing.T, f doctor.Finding, status doctor.Status, want string) {
 	}
 }
 
-// answers serves fixed texts by path.
+// answers starts a server that returns fixed texts by path.
 func answers(t *testing.T, texts map[string]string) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, ok := texts[r.URL.Path]
@@ -108,7 +108,7 @@ func TestNothingIsWrong(t *testing.T) {
 	for _, name := range []string{"configuration", "data directory", "workspace", "privacy", "disk", "clock", "database", "bus", "keys", "model", "port"} {
 		check(t, examine(t, p, name), doctor.OK, "")
 	}
-	check(t, examine(t, p, "server"), doctor.Warn, "does not run")
+	check(t, examine(t, p, "server"), doctor.Warn, "not running")
 }
 
 func TestMachine(t *testing.T) {
@@ -126,7 +126,7 @@ func TestMachine(t *testing.T) {
 		}
 		p.Now = func() time.Time { return time.Now().Add(-time.Hour) }
 		check(t, examine(t, p, "clock"), doctor.Warn, "in the future")
-		p.Now = func() time.Time { return time.Date(1970, 7, 1, 0, 0, 0, 0, time.Local) } // of that year in every time zone
+		p.Now = func() time.Time { return time.Date(1970, 7, 1, 0, 0, 0, 0, time.Local) } // in 1970 in every time zone
 		check(t, examine(t, p, "clock"), doctor.Fail, "1970")
 	})
 	t.Run("the port is taken", func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestMachine(t *testing.T) {
 	t.Run("what a start could not use", func(t *testing.T) {
 		p := patient(t, nil, "")
 		blobs, token := filepath.Join(p.Config.DataDir, "blobs"), filepath.Join(p.Config.DataDir, "token")
-		check(t, examine(t, p, "stored files"), doctor.OK, "will be made")
-		check(t, examine(t, p, "token"), doctor.OK, "will be made")
+		check(t, examine(t, p, "stored files"), doctor.OK, "created on first start")
+		check(t, examine(t, p, "token"), doctor.OK, "created on first start")
 		if err := errors.Join(os.WriteFile(blobs, nil, 0o600), os.Mkdir(token, 0o700)); err != nil {
 			t.Fatal(err)
 		}
@@ -155,11 +155,11 @@ func TestMachine(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(p.Config.DataDir, "blobs"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		check(t, examine(t, p, "database"), doctor.Warn, "there is none")
+		check(t, examine(t, p, "database"), doctor.Warn, "missing or empty")
 		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		check(t, examine(t, p, "database"), doctor.Warn, "an empty one")
+		check(t, examine(t, p, "database"), doctor.Warn, "missing or empty")
 	})
 	t.Run("a file is in the way", func(t *testing.T) {
 		p := patient(t, nil, "")
@@ -174,7 +174,7 @@ func TestMachine(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// No user may open a directory as a file; not even root, as which tests may run.
+		// A directory cannot be opened as a file, even by root, which may run the tests.
 		if err := os.Mkdir(filepath.Join(p.Config.DataDir, "lilac.lock"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestMachine(t *testing.T) {
 	t.Run("what cannot be looked at is not called absent", func(t *testing.T) {
 		p := patient(t, nil, "")
 		p.Config.DataDir = filepath.Join(p.Config.DataDir, strings.Repeat("n", 300))
-		check(t, examine(t, p, "database"), doctor.Fail, "cannot be looked at")
+		check(t, examine(t, p, "database"), doctor.Fail, "cannot open the database")
 	})
 	t.Run("a stored file is damaged", func(t *testing.T) {
 		p := patient(t, nil, "")
@@ -202,7 +202,7 @@ func TestMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Deep = true
-		check(t, examine(t, p, "database"), doctor.OK, "every stored file")
+		check(t, examine(t, p, "database"), doctor.OK, "stored files are intact")
 		name := strings.TrimPrefix(ref, store.BlobPrefix)
 		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "blobs", name[:2], name), []byte("A FILE"), 0o600); err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func TestMachine(t *testing.T) {
 	})
 }
 
-// What keeps a server from starting is found before one is started.
+// doctor reports problems that prevent a start before a server is started.
 func TestWhatAStartRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -228,15 +228,15 @@ func TestWhatAStartRefuses(t *testing.T) {
 	}
 	defer taken.Close()
 	p := patient(t, nil, "")
-	check(t, examine(t, p, "tool port"), doctor.OK, "none is configured")
+	check(t, examine(t, p, "tool port"), doctor.OK, "none configured")
 	check(t, examine(t, p, "traces"), doctor.OK, "")
 	p.Config.Tools.Addr = taken.Addr().String()
-	check(t, examine(t, p, "tool port"), doctor.Fail, "another program listens on "+p.Config.Tools.Addr)
+	check(t, examine(t, p, "tool port"), doctor.Fail, p.Config.Tools.Addr+" is in use by another program")
 	p.Traces = fault.InvalidField("OTEL_X", "OTEL_X is wrong.")
 	check(t, examine(t, p, "traces"), doctor.Fail, "OTEL_X is wrong")
 }
 
-// Without one there is no sandbox to be tried, whatever is installed.
+// The sandbox cannot be tested without a directory for temporary files, whatever is installed.
 func TestTemporaryFiles(t *testing.T) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Skip("needs bubblewrap (apt-get install bubblewrap)")
@@ -262,7 +262,7 @@ func TestConfiguration(t *testing.T) {
 		"bus: {url: \"redis://127.0.0.1:1\"}\n":                   doctor.OK,
 	} {
 		got := examine(t, patient(t, map[string]string{"KEY": "sk-0123456789abcdef"}, file), "configuration")
-		if got.Status != want || (want == doctor.Warn) != strings.Contains(got.Message, "others may read it") {
+		if got.Status != want || (want == doctor.Warn) != strings.Contains(got.Message, "other users can read it") {
 			t.Errorf("with %q: %+v, want %s", file, got, want)
 		}
 	}
@@ -274,7 +274,7 @@ func TestConfiguration(t *testing.T) {
 func TestKeys(t *testing.T) {
 	for key, want := range map[string]string{
 		"sk-ant-0123456789": "set for anthropic", "sk-ant-01234 56789": "a space", `"sk-ant-0123456789"`: "a quote",
-		"your-key-here": "a placeholder", "sk-proj-0123456789": "does not begin with sk-ant-",
+		"your-key-here": "a placeholder", "sk-proj-0123456789": "does not start with sk-ant-",
 	} {
 		status := doctor.Warn
 		if strings.HasPrefix(want, "set") {
@@ -288,7 +288,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// provider is a fake that takes one key and has one model.
+// provider starts a fake provider that accepts one API key and has one model.
 func provider(t *testing.T, skew time.Duration) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
@@ -312,8 +312,8 @@ func TestModelOnline(t *testing.T) {
 	}{
 		{"good", "gpt-4o", "good-key-0815", 0, "model", doctor.OK, "the model is there"},
 		{"no such model", "gpt-4", "good-key-0815", 0, "model", doctor.Warn, "does not list"},
-		{"price unknown", "other", "good-key-0815", 0, "model", doctor.Warn, "price is not known"},
-		{"bad key", "gpt-4o", "other-key-0815", 0, "model", doctor.Fail, "refuses the key"},
+		{"price unknown", "other", "good-key-0815", 0, "model", doctor.Warn, "unknown price"},
+		{"bad key", "gpt-4o", "other-key-0815", 0, "model", doctor.Fail, "rejects the key"},
 		{"clock", "gpt-4o", "good-key-0815", -time.Hour, "clock skew", doctor.Warn, "1h0m"},
 		{"clock agrees", "gpt-4o", "good-key-0815", 0, "clock skew", doctor.OK, ""},
 	} {
@@ -332,9 +332,9 @@ func TestModelOnline(t *testing.T) {
 
 func TestModelThatCannotBeReached(t *testing.T) {
 	p := patient(t, map[string]string{"OPENAI_API_KEY": "k-0123456789", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "LILAC_MODEL": "openai/gpt-4o"}, "")
-	check(t, examine(t, p, "model"), doctor.Warn, "cannot be reached")
+	check(t, examine(t, p, "model"), doctor.Warn, "cannot reach")
 	p.Online = true
-	check(t, examine(t, p, "model"), doctor.Fail, "cannot be asked")
+	check(t, examine(t, p, "model"), doctor.Fail, "cannot reach")
 }
 
 func TestServer(t *testing.T) {
@@ -346,7 +346,7 @@ func TestServer(t *testing.T) {
 		status doctor.Status
 		want   string
 	}{
-		{"works", nil, "server", doctor.OK, "it works"},
+		{"works", nil, "server", doctor.OK, "ready at"},
 		{"its database is not here", nil, "database", doctor.Warn, "though a server runs"},
 		{"its workspace is not here", nil, "workspace", doctor.Warn, "though a server runs"},
 		{"groups get on", nil, "groups", doctor.OK, ""},
@@ -372,5 +372,5 @@ func TestServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	p := with(t, patient(t, nil, ""), gone)
 	gone.Close()
-	check(t, examine(t, p, "server"), doctor.Warn, "does not answer")
+	check(t, examine(t, p, "server"), doctor.Warn, "no response")
 }

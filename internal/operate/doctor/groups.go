@@ -15,16 +15,14 @@ import (
 )
 
 const (
-	// undoneAfter is how long a group may leave an event undone before it is
-	// worth a look.
+	// undoneAfter is the age at which an unhandled event causes a warning about its group.
 	undoneAfter = 10 * time.Minute
-	// silentApart is how much longer than the others a group has to be without
-	// a consumer to be left behind while no server runs and all of them are.
+	// silentApart applies while no server runs, when no group has consumers. A group that has been
+	// without a consumer for this much longer than the others is reported as unused.
 	silentApart = 24 * time.Hour
 )
 
-// groups finds groups of the running server that do not get on, and groups that
-// nobody serves any more.
+// groups finds consumer groups of the running server that are stuck or have no consumer.
 func (p Patient) groups(ctx context.Context) Finding {
 	groups, err := p.Server.Groups(ctx)
 	if err != nil {
@@ -40,18 +38,18 @@ func (p Patient) groups(ctx context.Context) Finding {
 		message := fmt.Sprintf("the group %s of %s has %d events that are not done, the oldest for %s", g.Group, g.Topic, waiting, oldest.Round(time.Second))
 		switch {
 		case undone && g.Active:
-			return Finding{"groups", Fail, message, "Its log says why; a restart takes the events up again."}
+			return Finding{"groups", Fail, message, "See its log for the reason. A restart retries the events."}
 		case undone:
-			return Finding{"groups", Warn, message + ", and has no consumer", "It keeps events from being removed. " + dropIt(g)}
+			return Finding{"groups", Warn, message + ", and has no consumer", "It prevents the removal of old events. " + dropIt(g)}
 		case g.Silent() && waiting == 0:
 			return Finding{"groups", Warn, "no consumer for " + describeSilent(g), dropIt(g)}
 		}
 	}
-	return Finding{"groups", OK, "every group gets on", ""}
+	return Finding{"groups", OK, "no consumer group is stuck", ""}
 }
 
-// leftBehind finds groups in the database that were not served when the others
-// last were.
+// leftBehind finds groups in the database that have been without a consumer for much longer than
+// the other groups.
 func (p Patient) leftBehind(ctx context.Context) Finding {
 	var all []bus.GroupStatus
 	err := WithGroups(ctx, p.Config.DataDir, func(b *sqlitebus.Bus) (err error) {
@@ -59,10 +57,10 @@ func (p Patient) leftBehind(ctx context.Context) Finding {
 		return err
 	})
 	if err != nil {
-		return Finding{"groups", Warn, "they could not be looked at: " + fault.ToWire(err).Message, "See what is said of the database."}
+		return Finding{"groups", Warn, "cannot read the consumer groups: " + fault.ToWire(err).Message, "See the finding about the database."}
 	}
 	if len(all) == 0 {
-		return Finding{"groups", OK, "there are none yet", ""}
+		return Finding{"groups", OK, "none yet", ""}
 	}
 	least := all[0].SilentMS
 	for _, g := range all {
@@ -73,7 +71,7 @@ func (p Patient) leftBehind(ctx context.Context) Finding {
 			return Finding{"groups", Warn, "no consumer for " + describeSilent(g), dropIt(g)}
 		}
 	}
-	return Finding{"groups", OK, "none was left behind", ""}
+	return Finding{"groups", OK, "no consumer group is unused", ""}
 }
 
 func describeSilent(g bus.GroupStatus) string {
@@ -84,10 +82,10 @@ func dropIt(g bus.GroupStatus) string {
 	return fmt.Sprintf("If it belongs to something that is gone: lilac groups drop %s %s", g.Topic, g.Group)
 }
 
-// WithGroups opens the database of a data directory that no server has open and
-// hands fn the groups in it, which are there whatever the engine of the bus is.
-// It does nothing when there is no database yet, and refuses one whose tables the next
-// start changes.
+// WithGroups opens the database of a data directory that no server has open, and passes its
+// consumer groups to fn. The database holds the groups whichever bus engine is configured.
+// WithGroups does nothing if there is no database yet. It returns an error for a database that the
+// next start would migrate.
 func WithGroups(ctx context.Context, dir string, fn func(b *sqlitebus.Bus) error) error {
 	if info, err := os.Stat(filepath.Join(dir, db.FileName)); err != nil || info.Size() == 0 {
 		return nil

@@ -63,7 +63,7 @@ func TestAGroupThatWasLeftBehindIsNamed(t *testing.T) {
 	}
 }
 
-// After a look by a newer program the one that wrote the database still opens it.
+// After doctor of a newer version ran, the version that wrote the database can still open it.
 func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 	dir := t.TempDir()
 	all := append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)
@@ -87,16 +87,17 @@ func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 		return out
 	}
 	open(older)
-	check(t, look(false)["database"], doctor.OK, "the next start brings it up to date")
+	check(t, look(false)["database"], doctor.OK, "the next start migrates it")
 	check(t, look(false)["groups"], doctor.Warn, "an older Lilac wrote the database")
-	check(t, look(true)["database"], doctor.Warn, "its rows were not read")
+	check(t, look(true)["database"], doctor.Warn, "rows not checked")
 	open(older)
 	open(all)
-	check(t, look(true)["database"], doctor.OK, "every stored file") // the control
-	check(t, look(false)["groups"], doctor.OK, "there are none yet")
+	check(t, look(true)["database"], doctor.OK, "stored files are intact") // the control
+	check(t, look(false)["groups"], doctor.OK, "none yet")
 }
 
-// What an older program saved has no log beside it, and nothing is written that makes one.
+// A database that was restored from the backup of an older version has no write-ahead log. doctor
+// must not create one.
 func TestALookAtARestoredDatabaseOfAnOlderProgram(t *testing.T) {
 	made, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	all := append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)
@@ -110,10 +111,10 @@ func TestALookAtARestoredDatabaseOfAnOlderProgram(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// As a backup and its restore do.
+	// This is how a backup and its restore copy the database.
 	if _, err := db.Snapshot(t.Context(), made, filepath.Join(dir, db.FileName)); err != nil {
 		t.Fatal(err)
 	}
 	p := doctor.Patient{Config: &config.Config{DataDir: dir, Workspace: t.TempDir()}}
-	check(t, examine(t, p, "database"), doctor.OK, "the next start brings it up to date")
+	check(t, examine(t, p, "database"), doctor.OK, "the next start migrates it")
 }

@@ -16,7 +16,7 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
-// configuration tells where the settings come from and what is odd about them.
+// configuration reports the source of the settings and any warnings about them.
 func (p Patient) configuration() Finding {
 	c := p.Config
 	if c.File == "" {
@@ -27,16 +27,17 @@ func (p Patient) configuration() Finding {
 		if more := len(p.Warnings) - 1; more > 0 {
 			message += fmt.Sprintf(" (and %d more: lilac config check)", more)
 		}
-		return Finding{"configuration", Warn, message, "Look at that place of the file; a key that is not known does nothing."}
+		return Finding{"configuration", Warn, message, "Check that line of the file. Lilac ignores unknown keys."}
 	}
 	info, err := os.Stat(c.File)
 	if err == nil && info.Mode().Perm()&0o044 != 0 && c.SecretInFile() {
-		return Finding{"configuration", Warn, c.File + " holds a key or password and others may read it", "chmod 600 " + c.File + ", or name it as ${NAME}."}
+		return Finding{"configuration", Warn, c.File + " contains a key or password, and other users can read it", "chmod 600 " + c.File + ", or use ${NAME} instead."}
 	}
 	return Finding{"configuration", OK, c.File, ""}
 }
 
-// workspace is a directory that a start makes, and nobody afterwards.
+// workspace checks the workspace. A start creates the directory, but a running server does not
+// recreate it.
 func (p Patient) workspace(running bool) Finding {
 	const check = "workspace"
 	if _, err := os.Stat(p.Config.Workspace); running && errors.Is(err, fs.ErrNotExist) {
@@ -48,10 +49,11 @@ func (p Patient) workspace(running bool) Finding {
 	return p.directory(check, p.Config.Workspace)
 }
 
-// writeAndEnter is what access(2) is asked for.
+// writeAndEnter is the mode W_OK|X_OK of access(2).
 const writeAndEnter = 3
 
-// temporary checks that there is a directory for temporary files: nothing makes it.
+// temporary checks that the directory for temporary files exists, because Lilac does not create
+// it.
 func temporary(dir string) Finding {
 	if err := syscall.Access(dir, writeAndEnter); err != nil {
 		return Finding{
@@ -62,13 +64,13 @@ func temporary(dir string) Finding {
 	return Finding{"temporary files", OK, dir, ""}
 }
 
-// directory checks that a directory can be written, or made.
+// directory checks that a directory is writable or can be created.
 func (p Patient) directory(check, dir string) Finding {
 	at := dir
 	for {
 		info, err := os.Stat(at)
 		if err == nil && !info.IsDir() {
-			return Finding{check, Fail, at + " is not a directory", "Move it away, or choose another place."}
+			return Finding{check, Fail, at + " is not a directory", "Move it, or choose another path."}
 		}
 		if err == nil {
 			break
@@ -77,18 +79,18 @@ func (p Patient) directory(check, dir string) Finding {
 			at = parent
 			continue
 		}
-		return Finding{check, Fail, fmt.Sprintf("%s cannot be examined: %v", dir, err), "Choose another place."}
+		return Finding{check, Fail, fmt.Sprintf("cannot examine %s: %v", dir, err), "Choose another path."}
 	}
 	if err := syscall.Access(at, writeAndEnter); err != nil {
-		return Finding{check, Fail, fmt.Sprintf("%s cannot be written by user %d", at, os.Geteuid()), "Change its owner or mode, or choose another place."}
+		return Finding{check, Fail, fmt.Sprintf("user %[2]d cannot write to %[1]s", at, os.Geteuid()), "Change its owner or mode, or choose another path."}
 	}
 	if at != dir {
-		return Finding{check, OK, dir + " will be made", ""}
+		return Finding{check, OK, dir + " (created on first start)", ""}
 	}
 	return Finding{check, OK, dir, ""}
 }
 
-// private checks that nobody else can read what is kept.
+// private checks that other users cannot read the data directory.
 func (p Patient) private() Finding {
 	const check = "privacy"
 	for _, name := range []string{"", config.TokenFile, db.FileName} {
@@ -98,21 +100,21 @@ func (p Patient) private() Finding {
 			continue
 		}
 		if err != nil {
-			return Finding{check, Fail, fmt.Sprintf("%s cannot be examined: %v", path, err), "Look at its owner and mode."}
+			return Finding{check, Fail, fmt.Sprintf("cannot examine %s: %v", path, err), "Check its owner and mode."}
 		}
 		if mode := info.Mode().Perm(); mode&0o077 != 0 {
-			return Finding{check, Warn, fmt.Sprintf("other users may use %s (mode %04o)", path, mode), "chmod go= " + path}
+			return Finding{check, Warn, fmt.Sprintf("other users can access %s (mode %04o)", path, mode), "chmod go= " + path}
 		}
 	}
-	return Finding{check, OK, "the data directory is ours alone", ""}
+	return Finding{check, OK, "the data directory is readable only by you", ""}
 }
 
-// token checks that a start could read the token, if there is one.
+// token checks that a start could read the token file, if it exists.
 func (p Patient) token() Finding {
 	if _, err := p.Config.OperatorToken(); err != nil {
 		return refused("token", err)
 	}
-	return Finding{"token", OK, "it can be read, or will be made", ""}
+	return Finding{"token", OK, "readable (created on first start if missing)", ""}
 }
 
 func (p Patient) disk() Finding {
@@ -123,40 +125,40 @@ func (p Patient) disk() Finding {
 	message := fmt.Sprintf("%d MiB free", disk.Free>>20)
 	switch {
 	case disk.Free < health.NoDisk:
-		return Finding{"disk", Fail, message, "Free some space: the database cannot grow."}
+		return Finding{"disk", Fail, message, "Free disk space: the database cannot grow."}
 	case disk.Network() != "":
-		return Finding{"disk", Warn, "the data directory is on " + disk.Network(), "Put it on a local disk: what SQLite relies on is not sure on a network file system."}
+		return Finding{"disk", Warn, "the data directory is on " + disk.Network(), "Use a local disk. SQLite cannot rely on locks and syncs of network file systems."}
 	case disk.Free < health.LowDisk:
-		return Finding{"disk", Warn, message, "Free some space soon."}
+		return Finding{"disk", Warn, message, "Free disk space soon."}
 	}
 	return Finding{"disk", OK, message, ""}
 }
 
-// clock finds a clock that stands before what was written already.
+// clock reports a system clock that is behind the time of data that was already written.
 func (p Patient) clock() Finding {
 	const advice = "Set the clock: timers and limits depend on it."
 	now := p.Now()
 	if now.Year() < 2024 {
-		return Finding{"clock", Fail, "it is " + now.Format(time.RFC3339) + " here", advice}
+		return Finding{"clock", Fail, "the clock shows " + now.Format(time.RFC3339), advice}
 	}
 	for _, suffix := range []string{"", "-wal"} {
 		info, err := os.Stat(filepath.Join(p.Config.DataDir, db.FileName+suffix))
 		if err == nil && info.ModTime().Sub(now) > time.Minute {
-			return Finding{"clock", Warn, "the database was written in the future, " + info.ModTime().Format(time.RFC3339) + "; the clock went back", advice}
+			return Finding{"clock", Warn, "the database was last written at " + info.ModTime().Format(time.RFC3339) + ", which is in the future: the clock was set back", advice}
 		}
 	}
 	return Finding{"clock", OK, now.Format(time.RFC3339), ""}
 }
 
-// port checks that a server could listen.
+// port checks that a server could listen on the configured address.
 func (p Patient) port() Finding {
 	return port("port", p.Config.Addr, "another address with --addr or addr")
 }
 
-// toolPort is the same for the tool server, without whose address nothing starts.
+// toolPort checks the address of the tool server, without which the server does not start.
 func (p Patient) toolPort() Finding {
 	if p.Config.Tools.Addr == "" {
-		return Finding{"tool port", OK, "none is configured; the socket is enough for commands", ""}
+		return Finding{"tool port", OK, "none configured; commands use the socket", ""}
 	}
 	return port("tool port", p.Config.Tools.Addr, "another address in tools.addr")
 }
@@ -164,22 +166,22 @@ func (p Patient) toolPort() Finding {
 func port(check, addr, other string) Finding {
 	l, err := net.Listen("tcp", addr)
 	if err == nil {
-		_ = l.Close() // it was only to see
+		_ = l.Close() // it was opened only to test the address
 		return Finding{check, OK, addr + " is free", ""}
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return Finding{check, Fail, "another program listens on " + addr, "Stop it, or choose " + other + "."}
+		return Finding{check, Fail, addr + " is in use by another program", "Stop it, or choose " + other + "."}
 	}
 	if errors.Is(err, syscall.EACCES) {
-		return Finding{check, Fail, addr + " may not be listened on", "Ports below 1024 need a right; choose a higher one."}
+		return Finding{check, Fail, "no permission to listen on " + addr, "Ports below 1024 require a privilege. Choose a higher port."}
 	}
-	return Finding{check, Fail, fmt.Sprintf("%s cannot be listened on: %v", addr, err), "Choose " + other + "."}
+	return Finding{check, Fail, fmt.Sprintf("cannot listen on %s: %v", addr, err), "Choose " + other + "."}
 }
 
-// traces checks that a start takes OpenTelemetry's variables.
+// traces checks that the OTEL_* variables are valid for a start.
 func (p Patient) traces() Finding {
 	if p.Traces != nil {
-		return Finding{"traces", Fail, fault.ToWire(p.Traces).Message, "Set the variables so, or unset them: until then nothing starts."}
+		return Finding{"traces", Fail, fault.ToWire(p.Traces).Message, "Correct or unset the variable. Until then, Lilac does not start."}
 	}
-	return Finding{"traces", OK, "a start takes what the OTEL_ variables say", ""}
+	return Finding{"traces", OK, "tracing follows the OTEL_* variables", ""}
 }

@@ -19,7 +19,7 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// examineBus asks again where the machine was too busy to connect in time.
+// examineBus retries if the machine was too busy to connect in time.
 func examineBus(t *testing.T, p doctor.Patient) (f doctor.Finding) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
@@ -30,7 +30,7 @@ func examineBus(t *testing.T, p doctor.Patient) (f doctor.Finding) {
 	return f
 }
 
-// On Redis a deep look reads the entries there, and the rows that wait for it.
+// With Redis, a deep check reads the entries there and the rows that are waiting to be sent to it.
 func TestADeepLookFindsWhatIsDamagedInRedis(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
@@ -47,7 +47,7 @@ func TestADeepLookFindsWhatIsDamagedInRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Close()
-	// A row that was not sent when the program ended, and is damaged.
+	// This damaged row was not sent before the program ended.
 	err = database.Update(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec("INSERT INTO redis_outgoing (topic, id, head, data, sum) VALUES ('env', 'waits', x'7b7d', x'7b7d', 7)")
 		return err
@@ -58,14 +58,14 @@ func TestADeepLookFindsWhatIsDamagedInRedis(t *testing.T) {
 	if err := database.Close(); err != nil {
 		t.Fatal(err)
 	}
-	check(t, examineBus(t, p), doctor.OK, "every entry is as it was written")
-	check(t, examine(t, p, "database"), doctor.Fail, "damaged: 1, the first: The row 1 of the table redis_outgoing")
+	check(t, examineBus(t, p), doctor.OK, "all entries are intact")
+	check(t, examine(t, p, "database"), doctor.Fail, "1 damaged rows or files; the first: The row 1 of the table redis_outgoing")
 	server.Do("HDEL", "lilac:i:env", "e1")
 	check(t, examineBus(t, p), doctor.Fail, "damaged in Redis: 2, the first: The topic env")
 }
 
-// A start would be refused: the prefix belongs to the data directory that first
-// used it.
+// A prefix belongs to the data directory that first used it; a start with another directory is
+// refused.
 func TestAPrefixOfAnotherStoreIsNamed(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
@@ -80,7 +80,7 @@ func TestAPrefixOfAnotherStoreIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	check(t, examineBus(t, p), doctor.OK, "Redis") // also while it is in use
+	check(t, examineBus(t, p), doctor.OK, "Redis") // also while Redis is in use
 
 	other := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
 	for _, when := range []string{"without a database", "with one"} {
@@ -101,7 +101,8 @@ func TestAPrefixOfAnotherStoreIsNamed(t *testing.T) {
 	check(t, examineBus(t, other), doctor.OK, "0 topics")
 }
 
-// Who looks at it is told why Redis cannot be reached: it may not be the network.
+// The finding names the certificate as the cause, so that users don't search for a network
+// problem.
 func TestACertificateThatIsNotTrustedIsNamed(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{TLS: true})
 	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
@@ -112,7 +113,7 @@ func TestACertificateThatIsNotTrustedIsNamed(t *testing.T) {
 	}
 }
 
-// It answers all that a look asks.
+// Redis answers all queries of the check but rejects writes.
 func TestARedisThatTakesNoEventsIsNamed(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{Config: []string{"save 3600 1000000"}})
 	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
@@ -138,7 +139,7 @@ func TestARedisThatTakesNoEventsIsNamed(t *testing.T) {
 	}
 }
 
-// failSnapshot has a server fail to save: a directory is where the file would be.
+// failSnapshot makes saving fail: it puts a directory at the path of the snapshot file.
 func failSnapshot(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	dir := server.Do("CONFIG", "GET", "dir").([]any)[1].(string)
@@ -153,7 +154,7 @@ func failSnapshot(t *testing.T, server *redistest.Server) {
 	}
 }
 
-// A start would be refused: the other engine has what is not handled.
+// A start would be refused, because the previous engine still has unhandled events.
 func TestAnEngineThatCannotBeLeftIsNamed(t *testing.T) {
 	p := patient(t, nil, "")
 	database, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})

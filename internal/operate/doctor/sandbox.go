@@ -13,16 +13,16 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// sandbox says how commands are confined, why in that way, and what would
-// confine them better.
+// sandbox reports how commands are confined, why that mode was chosen, and how to improve it.
 func (p Patient) sandbox(ctx context.Context) Finding {
 	set := p.Config.Sandbox
 	if set.Mode == config.SandboxOff {
-		return Finding{"sandbox", Warn, "off: commands of the agent can do everything that you can", "Set sandbox.mode to auto."}
+		return Finding{"sandbox", Warn, "off: the agent's commands have all rights of your user", "Set sandbox.mode to auto."}
 	}
 	box, err := sandbox.Open(ctx, sandbox.Mode(set.Mode))
 	if err != nil {
-		// What fits this machine is said there: in a container bubblewrap is not what is missing.
+		// The message names the cause on this machine. For example, in a container, installing
+		// bubblewrap does not help.
 		advice := "Do what is said there; or accept the risk with sandbox: {mode: off}."
 		if runtime.GOOS != "linux" {
 			advice = "Commands are confined on Linux only. Accept the risk with sandbox: {mode: off}."
@@ -34,35 +34,35 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 	}
 	for _, path := range append(append([]string{}, set.ReadOnly...), set.Writable...) {
 		if _, err := os.Stat(path); err != nil {
-			return Finding{"sandbox", Fail, box.Name() + ", but every command is refused: " + path + " cannot be shown", "Make it, or take it out of sandbox.readOnly or sandbox.writable."}
+			return Finding{"sandbox", Fail, box.Name() + ", but every command is refused: " + path + " cannot be made visible", "Create it, or remove it from sandbox.readOnly or sandbox.writable."}
 		}
 	}
 	message := box.Name()
 	if box.Name() == string(sandbox.ModeNamespaces) {
-		message = fmt.Sprintf("namespaces of our own and Landlock (version %d)", sandbox.Landlock())
+		message = fmt.Sprintf("built-in namespaces and Landlock (version %d)", sandbox.Landlock())
 		if set.Mode == config.SandboxNamespaces {
 			message += ", as configured"
 		} else if _, err := sandbox.Open(ctx, sandbox.ModeBubblewrap); err == nil {
-			message += ", which bound the number of root's processes, as bubblewrap does not"
+			message += ", because they limit the number of root's processes, unlike bubblewrap"
 		} else if reason := errors.Unwrap(err); reason != nil {
 			message += ", because " + reason.Error()
 		}
 	}
 	if hosts := len(set.Network.Hosts); hosts > 0 {
-		message += fmt.Sprintf("; the network is closed but for %d configured hosts", hosts)
+		message += fmt.Sprintf("; network access to %d configured hosts only", hosts)
 	} else {
 		message += "; no network"
 	}
 	if private := p.internalHosts(); private != "" {
-		message += "; of these " + private + " may be on a private network"
+		message += "; " + private + " may be on a private network"
 	}
 	if os.Getuid() == 0 {
-		return Finding{"sandbox", OK, message, "Run Lilac as a user of its own, not as root: then the kernel also counts a command's processes, and a way out of the sandbox would lead to less."}
+		return Finding{"sandbox", OK, message, "Run Lilac as its own user instead of root. The kernel then also limits a command's processes, and an escape from the sandbox would gain less."}
 	}
 	return Finding{"sandbox", OK, message, ""}
 }
 
-// internalHosts are the hosts that may be on a private network.
+// internalHosts lists the hosts that may resolve to private addresses.
 func (p Patient) internalHosts() string {
 	var names []string
 	for _, rule := range p.Config.Sandbox.Network.EgressRules() {

@@ -14,32 +14,32 @@ func (p Patient) server(ctx context.Context) (f Finding, running bool) {
 		return Finding{"server", Warn, p.Unfound.Error(), asItsUser}, false
 	}
 	if p.Server == nil {
-		return Finding{"server", Warn, "it does not run", "Start it with: lilac serve"}, false
+		return Finding{"server", Warn, "not running", "Start it with: lilac serve"}, false
 	}
 	report, err := p.Server.Health(ctx)
 	switch {
 	case client.NoServer(err):
-		return Finding{"server", Warn, "it does not answer at " + p.Server.Addr(), "Start it with: lilac serve"}, false
+		return Finding{"server", Warn, "no response at " + p.Server.Addr(), "Start it with: lilac serve"}, false
 	case err != nil:
-		return Finding{"server", Fail, fault.ToWire(err).Message, "Its log says why."}, true
+		return Finding{"server", Fail, fault.ToWire(err).Message, "See its log for the reason."}, true
 	case !report.Ready:
-		return Finding{"server", Fail, "it runs and is not ready: " + report.Reason(), "Its log says why."}, true
+		return Finding{"server", Fail, "running, but not ready: " + report.Reason(), "See its log for the reason."}, true
 	}
-	return Finding{"server", OK, "it works at " + p.Server.Addr(), ""}, true
+	return Finding{"server", OK, "ready at " + p.Server.Addr(), ""}, true
 }
 
-// parts are those of the running server that need attention.
+// parts returns findings for the components of the running server that need attention.
 func (p Patient) parts(ctx context.Context) (out []Finding) {
 	report, err := p.Server.Health(ctx)
 	if err != nil {
-		return nil // said by the finding about the server
+		return nil // the finding about the server reports this
 	}
 	for _, part := range report.Parts {
 		switch part.Status {
 		case health.Failed:
-			out = append(out, Finding{"server: " + part.Name, Fail, part.Message, "Its log says why."})
+			out = append(out, Finding{"server: " + part.Name, Fail, part.Message, "See its log for the reason."})
 		case health.Warning:
-			out = append(out, Finding{"server: " + part.Name, Warn, part.Message, "Its log says more."})
+			out = append(out, Finding{"server: " + part.Name, Warn, part.Message, "See its log for details."})
 		}
 	}
 	return out
@@ -53,5 +53,5 @@ func (p Patient) deadLetters(ctx context.Context) Finding {
 	if len(letters) == 0 {
 		return Finding{"dead letters", OK, "none", ""}
 	}
-	return Finding{"dead letters", Warn, fmt.Sprintf("%d events could not be handled", len(letters)), "See them with: lilac dlq list; then lilac dlq replay or drop."}
+	return Finding{"dead letters", Warn, fmt.Sprintf("%d events could not be handled", len(letters)), "List them with lilac dlq list; then use lilac dlq replay or drop."}
 }

@@ -11,7 +11,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// maxInput bounds what is read of a file or of standard input.
+// maxInput limits an input that is read from a file or from standard input, in bytes.
 const maxInput = 1 << 20
 
 // invocation is a parsed command line.
@@ -21,9 +21,9 @@ type invocation struct {
 	input      map[string]any
 }
 
-// parse reads ID and flags. --key=value is text (the server makes of it what
-// the schema wants), --key alone is true, --key:json=… is JSON; a key that is
-// given again makes a list. Keys win over --input.
+// parse parses the id and the flags of a call. --key=value is text, which the server converts
+// to the type in the schema; --key alone is true; --key:json=… is JSON. A repeated key forms
+// a list. Keys override the fields of --input.
 func (c Command) parse(args []string) (invocation, error) {
 	call := invocation{callable: args[0], input: map[string]any{}}
 	values := map[string]any{}
@@ -72,7 +72,7 @@ func field(key, value string, given bool) (name string, parsed any, err error) {
 	return name, value, nil
 }
 
-// add makes a list of a key that is given again.
+// add combines the values of a repeated key into a list.
 func add(before, value any) any {
 	switch before := before.(type) {
 	case nil:
@@ -83,8 +83,8 @@ func add(before, value any) any {
 	return []any{before, value}
 }
 
-// readInput reads a JSON object: from @file, from standard input for -, or as
-// it is given.
+// readInput reads a JSON object: from a file for "@path", from standard input for "-", or from
+// the text itself.
 func (c Command) readInput(from string, into map[string]any) (err error) {
 	data := []byte(from)
 	if path, is := strings.CutPrefix(from, "@"); is {

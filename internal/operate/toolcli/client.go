@@ -18,10 +18,10 @@ import (
 	"lilac/internal/serve/toolwire"
 )
 
-// maxAnswer bounds what is read of a server.
+// maxAnswer limits a response of the server, in bytes.
 const maxAnswer = 16 << 20
 
-// client talks to one server.
+// client sends requests to one server.
 type client struct {
 	http    *http.Client
 	base    string
@@ -30,7 +30,7 @@ type client struct {
 	context map[string]string
 }
 
-// connect finds the server where the environment says.
+// connect finds the server that the environment variables or the data directory name.
 func (c Command) connect() (*client, error) {
 	to := &client{token: c.Getenv(toolwire.EnvToken), context: map[string]string{}}
 	for _, name := range toolwire.Contexts {
@@ -39,7 +39,7 @@ func (c Command) connect() (*client, error) {
 			to.context[toolwire.HeaderPrefix+name] = v
 		}
 	}
-	// No proxy may see the token, and no server sends it elsewhere.
+	// Proxies and redirects are disabled, because either could expose the token.
 	transport := &http.Transport{DisableKeepAlives: true}
 	to.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	socket, address := c.Getenv(toolwire.EnvSocket), c.Getenv(toolwire.EnvURL)
@@ -69,7 +69,7 @@ func (c Command) connect() (*client, error) {
 	return to, nil
 }
 
-// dataDir is where a Lilac may run.
+// dataDir returns the data directory of a Lilac server that may be running.
 func (c Command) dataDir() (string, error) {
 	if c.DataDir != nil {
 		return c.DataDir()
@@ -80,8 +80,8 @@ func (c Command) dataDir() (string, error) {
 	return filepath.Join(c.Getenv("HOME"), ".lilac"), nil
 }
 
-// announced is the socket of the Lilac that runs on a data directory, "" if there
-// is none. Commands of the agent cannot see it.
+// announced returns the socket of the Lilac server that runs on a data directory, or "" if
+// none runs. The file with the address is not visible to the agent's commands.
 func announced(dir string) string {
 	data, err := os.ReadFile(filepath.Join(dir, "server.json"))
 	if err != nil {
@@ -96,7 +96,7 @@ func announced(dir string) string {
 	return says.ToolSocket
 }
 
-// ask makes a request and decodes what it was answered.
+// ask sends a request and decodes the response.
 func (to *client) ask(ctx context.Context, method, path string, body, out any) error {
 	data, err := json.Marshal(body)
 	if err != nil {

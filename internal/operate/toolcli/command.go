@@ -15,12 +15,13 @@ import (
 	"lilac/internal/serve/toolwire"
 )
 
-// Command is the environment of a command line.
+// Command holds the environment of the command line.
 type Command struct {
 	Getenv         func(string) string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// DataDir finds the data directory; nil means the one that the environment names.
+	// DataDir finds the data directory. If it is nil, environment variables determine the
+	// directory.
 	DataDir func() (string, error)
 }
 

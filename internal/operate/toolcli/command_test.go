@@ -18,7 +18,7 @@ import (
 	"lilac/internal/serve/toolwire"
 )
 
-// world is a server on a socket that notes what it is asked.
+// world is a server on a socket that records its requests.
 type world struct {
 	env    map[string]string
 	stdin  string
@@ -29,7 +29,7 @@ type world struct {
 
 func serve(t *testing.T) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "cli") // a test's own directory may be too long for a socket
+	dir, err := os.MkdirTemp("", "cli") // t.TempDir may be too long for the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}

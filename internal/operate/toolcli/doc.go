@@ -1,8 +1,6 @@
-// Package toolcli is the command "tools": it lists, explains and calls what a
-// tool server offers. It runs in sandboxes, so it imports little and starts at
-// once.
+// Package toolcli implements the command "tools". It lists, describes and calls the callables
+// of a tool server. It runs in sandboxes, so it imports few packages and starts fast.
 //
-// Values go to standard output, errors to standard error; the exit code follows
-// from the kind of the fault (package fault). It decides nothing: what an input
-// has to be is the server's to say.
+// The command prints values on standard output and errors on standard error. The kind of the
+// error determines the exit code (package fault). Only the server validates inputs.
 package toolcli

@@ -19,8 +19,8 @@ import (
 
 const token = "correct-horse-battery-staple"
 
-// dim is one value of one dimension of the matrix, and whether a request that
-// has it may be let in.
+// dim is one value of a dimension of the matrix. good reports whether a request with this value may be
+// accepted.
 type dim struct {
 	value string
 	good  bool
@@ -108,8 +108,8 @@ func matrixRequest(host, origin, fetch, tok, method, upgrade string) *http.Reque
 	return r
 }
 
-// runMatrix sends every combination and counts those that were wrongly let in
-// and wrongly refused.
+// runMatrix sends every combination. It returns the total and the numbers of requests that were wrongly
+// accepted (in) and wrongly rejected (out).
 func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
 	var examples []string
 	for _, host := range hosts {
@@ -146,8 +146,8 @@ func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
 	return all, in, out
 }
 
-// Every answer is counted, also what no route of the API gives; whoever sends them
-// makes no more than one name.
+// The metrics count every response, including those for paths outside the API. All unknown paths share
+// one label, so that clients cannot create an unlimited number of time series.
 func TestUnknownPathsAreCounted(t *testing.T) {
 	var counted metrics.Registry
 	api := New(Options{Token: token, Metrics: &counted})
@@ -191,7 +191,7 @@ func TestOnlyAuthorizedRequestsAreAllowed(t *testing.T) {
 	}
 }
 
-// Control: the matrix finds what the checks keep out.
+// Control: with the checks disabled, the matrix finds requests that are wrongly accepted.
 func TestOnlyAuthorizedRequestsAreAllowedControl(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the control runs without -short")
@@ -274,7 +274,7 @@ func TestLoginLinkWorksOnceAndExpires(t *testing.T) {
 		return w
 	}
 	code := logins.NewCode()
-	look := httptest.NewRecorder() // which previews of links do
+	look := httptest.NewRecorder() // link previews send HEAD
 	h.ServeHTTP(look, httptest.NewRequest("HEAD", "http://localhost/login?code="+code, nil))
 	if len(look.Result().Cookies()) > 0 {
 		t.Error("a look at the link logs in")
@@ -315,7 +315,8 @@ func TestLoginLinkWorksOnceAndExpires(t *testing.T) {
 	}
 }
 
-// A browser sends the cookies of a host to all of its ports, and keeps one of a name.
+// Browsers ignore the port when they store cookies: they send a host's cookies to all of its ports and
+// keep only one cookie per name. Two servers on a host therefore need different names.
 func TestTwoServersOnAHostHaveSeparateCookies(t *testing.T) {
 	jar := map[string]string{}
 	for _, one := range []string{token, "another-" + token} {
@@ -351,7 +352,7 @@ func TestLinkFromAnotherSiteShowsAnExplanation(t *testing.T) {
 	}
 }
 
-// Who listens on all addresses is found here, under a name that is let in.
+// If the server listens on all addresses, the login link uses localhost, which is an allowed host.
 func TestLoginLinkPointsToThisServer(t *testing.T) {
 	for addr, want := range map[string]string{
 		"[::]:7420":               "http://localhost:7420/login?code=",
@@ -380,11 +381,12 @@ func TestBrowserWithoutALoginGetsAPage(t *testing.T) {
 	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "login link") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	// The command finds the server; an address or a path would be wrong elsewhere.
+	// The command finds the server by itself. An address or a path in the page could be wrong on the
+	// reader's machine.
 	if body := w.Body.String(); !strings.Contains(body, "<pre>lilac login</pre>") || strings.Contains(body, "7420") || strings.Contains(body, "~/.lilac") {
 		t.Errorf("the page does not say what to do here: %s", body)
 	}
-	// A browser applies the style only when the policy names exactly it.
+	// A browser applies the style only if the policy contains the hash of exactly this style.
 	_, rest, _ := strings.Cut(w.Body.String(), "<style>")
 	style, _, _ := strings.Cut(rest, "</style>")
 	sum := sha256.Sum256([]byte(style))

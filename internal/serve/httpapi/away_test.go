@@ -13,15 +13,15 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// awayBus is a bus whose log cannot be read.
+// awayBus is a bus whose log is unavailable.
 type awayBus struct{ bus.Bus }
 
 func (awayBus) Last(context.Context, event.Topic) (bus.Position, error) {
 	return "", fault.New(fault.Unavailable, "Redis cannot be reached.")
 }
 
-// What is stored is shown while the log is away. Where the answer has to say
-// what was streamed, it waits.
+// While the log is unavailable, stored messages are still listed. A query that must include streamed
+// output fails with a retryable error instead.
 func TestStoredMessagesAreListedWhileTheBusIsUnavailable(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
@@ -53,7 +53,7 @@ func TestStoredMessagesAreListedWhileTheBusIsUnavailable(t *testing.T) {
 	}
 }
 
-// Texts are rendered one at a time; a client that disconnects stops waiting.
+// The renderer renders one text at a time. A client that disconnects stops waiting for its turn.
 func TestRenderingIsSerialized(t *testing.T) {
 	r := newRenderer()
 	gone, cancel := context.WithCancel(t.Context())

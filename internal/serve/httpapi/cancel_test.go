@@ -11,7 +11,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// stops are what was to be stopped although it is not known yet.
+// stops returns the published requests to stop a request that the server does not know yet.
 func (w *world) stops() (out []string) {
 	w.t.Helper()
 	for _, d := range w.environmentEvents() {

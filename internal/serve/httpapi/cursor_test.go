@@ -13,7 +13,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// script is a stream of two sessions with everything that makes cursors hard.
+// script builds a stream of two sessions that covers all difficult cases for cursors.
 func script(t *testing.T) (topics map[event.Topic][]bus.Delivery) {
 	topics = map[event.Topic][]bus.Delivery{}
 	n := 0
@@ -40,8 +40,8 @@ func script(t *testing.T) (topics map[event.Topic][]bus.Delivery) {
 	return topics
 }
 
-// play feeds a projection from the topics behind a cursor. order decides what
-// comes next; it stops after max frames.
+// play feeds a projection with the events after a cursor. order selects the interleaving of the topics.
+// play stops after the given number of frames.
 func play(t *testing.T, topics map[event.Topic][]bus.Delivery, at cursor, order int, most int) (out []frame) {
 	t.Helper()
 	p := newProjection(at)
@@ -138,7 +138,7 @@ func TestResumingAfterEveryFrameLosesAndRepeatsNothing(t *testing.T) {
 	if bad := resumeEverywhere(func(c cursor) cursor { return c }); bad > 0 {
 		t.Errorf("%d of the resumed streams lost or repeated something", bad)
 	}
-	// Control: without the places in the outputs, the test must notice.
+	// Control: without the positions in the outputs, the test must fail.
 	if bad := resumeEverywhere(func(c cursor) cursor { c.Runs = nil; return c }); bad == 0 {
 		t.Error("control: cursors without the outputs' places pass too")
 	}
@@ -188,7 +188,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// Who has followed all sessions and goes on with one hears nothing of the others.
+// A client that followed all sessions and resumes with only one session receives no events of the
+// others.
 func TestCursorOfAllSessionsResumesOneSession(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.newSession(), w.newSession()

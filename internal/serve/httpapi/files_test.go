@@ -15,7 +15,7 @@ import (
 
 const onePixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
-// get asks for a file with headers of its own.
+// get requests a file with additional headers.
 func (w *world) get(path string, headers ...string) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.srv.URL+path, nil)

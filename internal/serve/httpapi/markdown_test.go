@@ -49,8 +49,8 @@ func TestRenderMarkdown(t *testing.T) {
 	}
 }
 
-// A table has a cell in each row for each of its columns, whatever is written: in
-// this one those are a thousand times the text. It is shown as it is written.
+// A Markdown table has a cell for each column in every row, even for empty rows. Its HTML can therefore
+// be a thousand times longer than its source, so large tables are shown as source text.
 func TestTableSizeIsBounded(t *testing.T) {
 	table := func(columns, rows int) string {
 		return strings.Repeat("|a", columns) + "|\n" + strings.Repeat("|-", columns) + "|\n" + strings.Repeat("|\n", rows)
@@ -76,13 +76,13 @@ func TestTableSizeIsBounded(t *testing.T) {
 	}
 }
 
-// What takes much longer than its length is not worked on. The control is the same
-// with a little less of it.
+// Text whose rendering time grows much faster than its length is shown unformatted. The control uses
+// slightly less of the same text.
 func TestTooComplexTextIsShownUnformatted(t *testing.T) {
 	for name, c := range map[string]struct {
 		part    string
 		few     int
-		want    string // of the control
+		want    string // expected in the control
 		tangles int
 	}{
 		"quotes":                   {">", 100, "<blockquote>", 101},
@@ -113,11 +113,11 @@ func TestTooComplexTextIsShownUnformatted(t *testing.T) {
 	}
 }
 
-// knots are lines whose marks find no partner, so that each is compared with all others.
+// knots are lines with unmatched delimiters. A parser compares each delimiter with all others.
 var knots = []string{"_a*_a*", "**a_", "~a~~ *", "[", "![*a*", "]( [", "](<", "`a``b```", "<a:", "\\```a", "**a `"}
 
-// How much a mark has to be compared with is bounded for the text, however it is
-// spread over lines. The control is the same with a little less of it.
+// The number of delimiter comparisons is bounded for the whole text, however the delimiters are spread
+// over lines. The control uses fewer of the same lines.
 func TestUnmatchedDelimitersAreShownUnformatted(t *testing.T) {
 	for _, knot := range knots {
 		text := func(lines int) string {
@@ -132,7 +132,8 @@ func TestUnmatchedDelimitersAreShownUnformatted(t *testing.T) {
 	}
 }
 
-// A line is held against every quote and list that is open, a blank one too.
+// A parser checks each line, even a blank one, against every open quote and list. Long and deeply
+// nested text is therefore shown unformatted.
 func TestDeepListsAreBounded(t *testing.T) {
 	for name, deep := range map[string]string{"lists": strings.Repeat("- ", 100), "quotes": strings.Repeat("> ", 100), "an indented list": "-\n" + strings.Repeat(" ", 150) + "- "} {
 		for lines, asItIs := range map[int]bool{1000: false, 10_000: true} {

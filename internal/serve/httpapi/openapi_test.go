@@ -17,7 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// loadDocument returns the document that the server serves.
+// loadDocument loads the OpenAPI document that the server serves.
 var loadDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	raw, err := describe(newAPI(testOptions()).routes())
 	if err != nil {
@@ -47,7 +47,7 @@ func TestTheDescriptionIsAValidOpenAPIDocument(t *testing.T) {
 	}
 }
 
-// Control: the validator finds a reference to a schema that does not exist.
+// Control: the validator detects a reference to a schema that does not exist.
 func TestTheDescriptionIsAValidOpenAPIDocumentControl(t *testing.T) {
 	raw, err := describe(newAPI(testOptions()).routes())
 	if err != nil {
@@ -81,7 +81,7 @@ func TestTheDescriptionNamesExactlyTheRoutes(t *testing.T) {
 	}
 }
 
-// conforming checks every response of h against the description.
+// conforming wraps h and checks every response against the OpenAPI document.
 func conforming(t testing.TB, h http.Handler) http.Handler {
 	t.Helper()
 	router, err := gorillamux.NewRouter(document(t))
@@ -102,7 +102,7 @@ func conforms(router routers.Router, r *http.Request, status int, header http.He
 	local.URL.Scheme, local.URL.Host = "", ""
 	route, params, err := router.FindRoute(local)
 	if err != nil {
-		return nil // the page, or an unknown path or method
+		return nil // the web page, or an unknown path or method
 	}
 	return openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: local, PathParams: params, Route: route},
@@ -140,8 +140,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Every test of this package that uses a world checks its responses; this one
-// checks that a response which does not conform is found.
+// Every test of this package that uses a world checks its responses against the document. This control
+// verifies that a response that does not conform is detected.
 func TestResponsesMatchTheDescriptionControl(t *testing.T) {
 	router, err := gorillamux.NewRouter(document(t))
 	if err != nil {
@@ -171,7 +171,7 @@ func TestResponsesMatchTheDescriptionControl(t *testing.T) {
 	}
 }
 
-// A message's own fields, and those of the API, are described.
+// The document describes both the fields of a message and those that the API adds, and no others.
 func TestRequestBodiesRefuseUndescribedFields(t *testing.T) {
 	raw, err := json.Marshal(document(t).Components.Schemas["Prompt"])
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// troubledBus is a bus whose log cannot be read while there is a trouble.
+// troubledBus is a bus whose log cannot be read while trouble is not empty.
 type troubledBus struct {
 	bus.Bus
 	trouble string
@@ -27,7 +27,7 @@ func (b *troubledBus) Last(ctx context.Context, topic event.Topic) (bus.Position
 	return b.Bus.Last(ctx, topic)
 }
 
-// Clients that wait ask every second.
+// Waiting clients retry every second. The log must not contain a line for each retry.
 func TestCauseOfAnOutageIsLoggedOnce(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
@@ -64,7 +64,7 @@ func TestCauseOfAnOutageIsLoggedOnce(t *testing.T) {
 	if n := refused(1); n != 0 {
 		t.Errorf("of a client that is gone are %d lines in the log", n)
 	}
-	asking = t.Context() // for who stays the cause is new
+	asking = t.Context() // no connected client has caused a log line yet
 	if n := refused(2 * int(outageExpiry/time.Second)); n != 1 {
 		t.Errorf("a cause is in %d lines of the log", n)
 	}

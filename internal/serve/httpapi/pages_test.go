@@ -16,7 +16,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// behind is the page of a list, the newest first, that a store gives.
+// behind returns one page of a list that is sorted newest first, as a store would.
 func behind[T any](all []T, limit int, before string, place func(T) string) []T {
 	if before != "" {
 		all = all[slices.IndexFunc(all, func(one T) bool { return place(one) == before })+1:]
@@ -44,7 +44,7 @@ func (f fewWorkflows) List(_ context.Context, _ string, _ bool, limit int, befor
 	return behind(f.all, limit, before, func(w workflow.Workflow) string { return session.PageToken(w.CreatedAt, w.ID) }), nil
 }
 
-// A list says how it goes on when something follows, and only then.
+// A list contains a page token if and only if more entries follow.
 func TestListReturnsAPageTokenIfMoreFollows(t *testing.T) {
 	var tasks fewTasks
 	var flows fewWorkflows

@@ -47,7 +47,7 @@ func TestHealthProbesAcceptEveryHost(t *testing.T) {
 				t.Errorf("GET %s %q: status %d, want 200", path, host, got)
 			}
 		}
-		// Control: routes with a token refuse the same hosts, with the token.
+		// Control: routes that need a token reject the same hosts, even with the token.
 		if got := head(t, addr, "GET /status "+host+"Authorization: Bearer "+token+"\r\n"); got != http.StatusForbidden {
 			t.Errorf("GET /status %q: status %d, want 403", host, got)
 		}
@@ -55,7 +55,7 @@ func TestHealthProbesAcceptEveryHost(t *testing.T) {
 			t.Errorf("GET /login %q: status %d, want 403", host, got)
 		}
 	}
-	// The page of another site cannot read a probe.
+	// A page of another site cannot read a probe's response.
 	if got := head(t, addr, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://other.example\r\n"); got != http.StatusForbidden {
 		t.Errorf("a probe of another site: status %d, want 403", got)
 	}
@@ -74,7 +74,7 @@ func TestMetricsAcceptAnIPAddressWithTheToken(t *testing.T) {
 		{"[fd00::1]", "m", 200},
 		{"10.1.2.3", token, 200},
 		{"10.1.2.3", "wrong", 401},
-		{"lilac.default.svc", "m", 403}, // a name can be rebound
+		{"lilac.default.svc", "m", 403}, // a DNS name can be rebound
 		{"10.1.2.3.evil.example", "m", 403},
 	} {
 		got := head(t, addr, "GET /metrics HTTP/1.1\r\nHost: "+c.host+"\r\nAuthorization: Bearer "+c.token+"\r\n")
@@ -130,7 +130,7 @@ func TestRequestsThroughAProxy(t *testing.T) {
 	}
 }
 
-// The page's cookie is for TLS alone when the client's connection to the proxy is.
+// The page's cookie is marked Secure if and only if the client's connection to the proxy uses TLS.
 func TestTheCookieIsSecureBehindATLSProxy(t *testing.T) {
 	for proto, secure := range map[string]bool{"https": true, "http": false, "": false} {
 		o := Options{Token: token, AllowedHosts: []string{"lilac.example"}, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}}

@@ -20,7 +20,7 @@ const (
 	req  = "web:s1:m1"
 )
 
-// reader is what a client makes of a stream.
+// reader consumes a projection like a client of the stream.
 type reader struct {
 	t       *testing.T
 	p       *projection
@@ -78,7 +78,7 @@ type frame struct {
 	ID, Event, Data string
 }
 
-// frames parses what was written and forgets it.
+// frames parses and clears the buffered output.
 func (r *reader) frames() []frame {
 	out := parseFrames(string(r.buf))
 	r.buf = nil
@@ -107,7 +107,7 @@ func parseFrames(text string) []frame {
 	return out
 }
 
-// lines are the frames in short: type and payload.
+// lines returns the frames in short form: type and payload.
 func (r *reader) lines() []string {
 	r.t.Helper()
 	var out []string
@@ -260,8 +260,8 @@ func TestEnvironmentEventsPassUnchanged(t *testing.T) {
 	expect(t, r.lines(), `custom.a {"n":1}`)
 }
 
-// existing_emit_unchanged: what rules are told of requests comes to readers
-// once, from the output.
+// existing_emit_unchanged: events that only inform rules about requests are not forwarded. Readers
+// receive the same information once, from the output topic.
 func TestStreamEventsForRulesAreNotForwarded(t *testing.T) {
 	r := newReader(t, cursor{})
 	for i, typ := range []event.Type{event.StreamStart, event.StreamCompleted, event.StreamError} {
@@ -306,15 +306,15 @@ func TestExpiredOutputIsReportedAndEnds(t *testing.T) {
 	r.last(req, "50")
 	r.frames()
 	r.gone(req)
-	r.gone(req) // nor is there a rest
+	r.gone(req) // no remaining text either
 	got := r.lines()
 	if len(got) != 2 || !strings.HasPrefix(got[0], "stream.gap") || !strings.HasPrefix(got[1], "stream.completed") {
 		t.Errorf("got %v", got)
 	}
 }
 
-// What a broker has left after it lost the beginning is sent, behind a word
-// that there was more; the cursor does not stand behind what was not sent.
+// After a broker lost the beginning of an output, the stream reports a gap and then sends what is left.
+// The cursor must not move past text that was not sent.
 func TestMissingTextIsReported(t *testing.T) {
 	for name, lose := range map[string]func(r *reader){
 		"a reader from the beginning": func(*reader) {},

@@ -174,7 +174,7 @@ func TestPromptFilesRespectTheConfiguredLimits(t *testing.T) {
 			t.Errorf("%s: %d %s", c.files, code, body)
 		}
 	}
-	w.opt.FileBytes, w.opt.TotalBytes = 1<<40, 1<<40 // more than a model takes
+	w.opt.FileBytes, w.opt.TotalBytes = 1<<40, 1<<40 // more than a model accepts
 	w.restart()
 	if code, _ := w.call("POST", "/sessions/"+s+"/prompt", `{"content":"x","attachments":[`+file(maxFile+1)+`]}`); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a file that no model takes: %d", code)
@@ -210,7 +210,7 @@ func TestIdempotencyKeyMakesARepeatedPromptOne(t *testing.T) {
 	if code, a, raw := w.prompt(other, `{"content":"b"}`, "Idempotency-Key", "k"); code != 200 || a.SessionID != other {
 		t.Errorf("another session: %d %s", code, raw)
 	}
-	// Control: without a key the same body is another request.
+	// Control: without a key, the same body creates another request.
 	before := len(w.queries())
 	w.prompt(s, `{"content":"a"}`)
 	w.prompt(s, `{"content":"a"}`)
@@ -255,7 +255,7 @@ func TestSessions(t *testing.T) {
 		`{"title":"` + strings.Repeat("é", 201) + `"}`: "title",
 		`{"client":"a:b"}`: "client",
 		`{"client":""}`:    "client",
-		// What such a session said would be shown nowhere, or be shown as another's.
+		// Messages of such a session would be shown nowhere, or in another session.
 		`{"client":"chat"}`: "client",
 		`{"client":"sub"}`:  "client",
 		`{"client":"wf"}`:   "client",
@@ -387,8 +387,8 @@ func TestAnswerReachesThePausedRequest(t *testing.T) {
 	}
 }
 
-// What was accepted is answered, so more than can be kept is not accepted. What
-// was accepted before is, however often it is sent.
+// The server answers every accepted prompt, so it rejects prompts when the queue is full. A prompt that
+// was accepted earlier stays accepted, however often the client repeats it.
 func TestPromptsAreRefusedWhenTheQueueIsFull(t *testing.T) {
 	w := newWorld(t)
 	path := "/sessions/" + w.newSession() + "/prompt"
@@ -437,7 +437,7 @@ func TestUnsupportedMethodNamesTheSupportedOnes(t *testing.T) {
 	}
 }
 
-// A text in another encoding is not taken in with its characters lost.
+// Text in another encoding is rejected, because decoding it as UTF-8 would lose characters.
 func TestInvalidUTF8IsRefused(t *testing.T) {
 	w := newWorld(t)
 	code, _, body := w.prompt(w.newSession(), "{\"content\":\"gr\xfc\xdfe\"}")

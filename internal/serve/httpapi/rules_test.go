@@ -14,7 +14,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// environmentEvents are all events of the topic.
+// environmentEvents returns all events of the environment topic.
 func (w *world) environmentEvents() []event.Event {
 	w.t.Helper()
 	all, err := w.bus.Fetch(context.Background(), event.TopicEnv, "", 1000)
@@ -36,7 +36,7 @@ func TestEventsArePublishedOnce(t *testing.T) {
 	if code, answer := w.call("POST", "/events", body); code != http.StatusOK || answer != `{"success":true,"id":"b1","duplicate":false}`+"\n" {
 		t.Fatalf("%d %s", code, answer)
 	}
-	w.restart() // it was durable
+	w.restart() // the accepted event is durable
 	if code, answer := w.call("POST", "/events", body); code != http.StatusOK || !strings.Contains(answer, `"duplicate":true`) {
 		t.Errorf("again: %d %s", code, answer)
 	}

@@ -85,15 +85,15 @@ func TestRenamingASessionPublishesAnEvent(t *testing.T) {
 	}
 }
 
-// pairs is a log that gives two events at a time, however many are asked for.
+// pairs is a bus whose Fetch returns at most two events, whatever the limit.
 type pairs struct{ bus.Bus }
 
 func (p pairs) Fetch(ctx context.Context, topic event.Topic, after bus.Position, limit int) ([]bus.Delivery, error) {
 	return p.Bus.Fetch(ctx, topic, after, min(limit, 2))
 }
 
-// Whoever follows the stream of all sessions and then joins one that runs has
-// everything once: what the replay and the stream both hold has the same ids.
+// A client that follows the stream of all sessions and then joins a running one receives all output
+// exactly once. Events in both the replay and the stream have the same IDs.
 func TestReplayAndStreamOfAllSessionsCoverTheCompleteOutput(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
@@ -154,8 +154,8 @@ func TestStatusAndSettings(t *testing.T) {
 	}
 }
 
-// What cannot be read of a query is not left out: it may be what was to limit a
-// list, or a stream, to one conversation.
+// A query string that cannot be parsed is rejected, not ignored. The invalid part could be the filter
+// that limits a list or a stream to one session.
 func TestInvalidQueryStringIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/requests?session_id=100%", "/requests?limit=1;session_id=s", "/events?session_id=%zz", "/sessions?limit=%", "/search?q=50%"} {

@@ -83,8 +83,7 @@ func delta(i int) event.TextDelta {
 	return event.TextDelta{Delta: fmt.Sprintf("%04d ", i), Offset: int64(i * 5), Seq: int64(i)}
 }
 
-// textOf puts the text of a request together the way a client does, and fails
-// on a gap or a repeat.
+// textOf assembles the text of a request as a client does. It fails on a gap or a repetition.
 func textOf(t testing.TB, frames []frame) (text string) {
 	t.Helper()
 	for _, f := range frames {
@@ -169,7 +168,7 @@ func TestLoadingMessagesThenTheStreamLosesNothing(t *testing.T) {
 	if seen[0].Event != "stream.start" || len(textOf(t, seen)) != 11*5 {
 		t.Errorf("first %s, text %q", seen[0].Event, textOf(t, seen))
 	}
-	// Without a cursor the stream starts now: what was said is not replayed.
+	// Without a cursor the stream starts now and does not replay earlier text.
 	w.begin(s, r+"x")
 	w.publish(s, r+"x", delta(0))
 	l = w.listen("session_id="+s, "")
@@ -269,7 +268,7 @@ func TestExpiredEventsAreReportedAndTheStreamContinues(t *testing.T) {
 		w.begin(s, fmt.Sprint("web:", s, ":", i))
 		w.end(s, fmt.Sprint("web:", s, ":", i), "x")
 	}
-	time.Sleep(5 * time.Millisecond) // what is removed must be older than the age
+	time.Sleep(5 * time.Millisecond) // the trimmed events must be older than the retention time
 	if n, err := w.bus.Trim(context.Background()); err != nil || n == 0 {
 		t.Fatalf("removed %d, %v", n, err)
 	}
@@ -293,7 +292,8 @@ func TestCursorOfAnotherStoreReportsAGap(t *testing.T) {
 	}
 }
 
-// Who watched while the events passed to another engine goes on watching.
+// When the events have moved to another engine, the cursors of clients are no longer valid. The stream
+// then reports a gap instead of an error, so that clients can continue.
 func TestCursorOfAnotherEngineReportsAGap(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("", cursor{Epoch: w.db.StoreID(), Env: "2-10", Req: "2-8"}.String())
@@ -394,8 +394,8 @@ func TestBusTopicsAreReturnedUnmodified(t *testing.T) {
 	}
 }
 
-// Whoever tails from now and is cut off before anything has happened comes
-// back to where it began, and misses nothing.
+// A client that starts to tail now and disconnects before the first event resumes at its start position
+// and misses nothing.
 func TestTailSendsItsStartPosition(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSession()
@@ -435,8 +435,8 @@ func TestTailSendsItsStartPosition(t *testing.T) {
 	}
 }
 
-// TestManyStreams is the short form of the load proof: every stream gets every
-// token, and the processor's time for each is shown.
+// TestManyStreams is the short version of the load test. Every stream must receive every token; the
+// test logs the CPU time per token.
 func TestManyStreams(t *testing.T) {
 	streams, tokens := 20, 50
 	if os.Getenv("LILAC_LONG") != "" {

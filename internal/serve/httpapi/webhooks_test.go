@@ -44,7 +44,7 @@ func newHooked(t *testing.T, specs ...webhook.Spec) *hooked {
 	return w
 }
 
-// delivery is a webhook as GitHub sends it, to a host that is not ours.
+// delivery builds a webhook request as GitHub sends it, for a host that is not in allowedHosts.
 func delivery(path, id, body string) *http.Request {
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	r.Host = "hooks.example.com"
@@ -77,7 +77,7 @@ func TestAWebhookIsOneEvent(t *testing.T) {
 	if code != http.StatusAccepted || answer != `{"success":true,"id":"webhook:ci:d1","duplicate":false}`+"\n" {
 		t.Fatalf("%d %s", code, answer)
 	}
-	// The same id is the same delivery, whatever it holds now.
+	// The same ID is the same delivery, even with a different body.
 	if code, answer := w.send(delivery("/webhooks/ci", "d1", `{"n": 2}`)); code != http.StatusAccepted || !strings.Contains(answer, `"duplicate":true`) {
 		t.Errorf("again: %d %s", code, answer)
 	}
@@ -162,7 +162,7 @@ func TestFullSourceQueueIsReported(t *testing.T) {
 	if rec.Code != http.StatusTooManyRequests || rec.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	// One that waits already may come again.
+	// A delivery that is already queued may be repeated.
 	if code, _ := w.send(delivery("/webhooks/ci", "d1", `{}`)); code != http.StatusAccepted {
 		t.Errorf("a delivery that came again: %d", code)
 	}
@@ -181,7 +181,7 @@ func TestFullSourceQueueIsReported(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Sources) != 1 || list.Sources[0].Dropped != 1 {
 		t.Errorf("%s, %v", text, err)
 	}
-	// Whoever handles the events makes room.
+	// The service that handles events frees space in the queue.
 	rule := environment.Rule{Name: "r", Types: []string{"*"}, Enabled: true, Action: environment.Function(func(context.Context, bus.Delivery, event.EnvEvent) error { return nil })}
 	ctx, cancel := context.WithCancel(context.Background())
 	svc := environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: w.tables, Rules: []environment.Rule{rule}, Intake: w.intake})

@@ -24,22 +24,22 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// tables are the store of these tests: sessions and requests in memory, the
-// inbox in the database, because its place in the transaction matters.
+// tables is the store of these tests. It holds sessions and requests in memory, but the inbox in the
+// database, because the inbox must be part of the transaction.
 type tables struct {
 	mu       sync.Mutex
 	sessions []session.Session
 	requests []session.Request
-	state    session.State // of every session
+	state    session.State // state of every session
 	messages []session.HistoryMessage
-	accepted []string // session and message
-	// files are what requests have given, had what sessions refer to: name and
+	accepted []string // session ID and message ID
+	// files are the files that requests produced. had holds the files that sessions refer to: name and
 	// type by session and reference.
 	files []session.File
 	had   map[[2]string][2]string
 }
 
-// ports returns the tables as the options take them.
+// ports returns the tables in the form that Options needs.
 func (s *tables) ports() *Tables {
 	return &Tables{Inbox: s, Sessions: s, Accepted: s, History: s, Requests: s, Files: s}
 }
@@ -225,7 +225,7 @@ func (s *tables) setRunning(sessionID, requestID string, state event.RequestStat
 	}
 }
 
-// fakeBlobs keeps the last bytes, and has files under their references.
+// fakeBlobs stores the most recently written bytes and serves files by reference.
 type fakeBlobs struct {
 	last  []byte
 	files map[string][]byte
@@ -329,7 +329,7 @@ func (w *world) newSession() string {
 	return s.ID
 }
 
-// getWith answers as a server would that has another bus.
+// getWith serves one GET request from a server that uses another bus.
 func (w *world) getWith(b bus.Bus, path string) (int, string) {
 	opt := w.opt
 	opt.Bus = b
@@ -372,7 +372,7 @@ type listener struct {
 	t      testing.TB
 	frames chan frame
 	stop   func()
-	// first is the cursor that stands before the first frame.
+	// first is the cursor before the first frame.
 	first string
 }
 
@@ -436,7 +436,7 @@ func (w *world) listen(query, lastID string) *listener {
 	return l
 }
 
-// until reads frames up to and with one of the type.
+// until returns the frames up to and including the first one of the type.
 func (l *listener) until(typ string) (out []frame) {
 	l.t.Helper()
 	deadline := time.After(time.Minute)

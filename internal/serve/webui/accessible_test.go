@@ -12,7 +12,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// everyView is each view by its address, with what is there when it is drawn.
+// everyView lists each view with its address and a condition that holds once it is drawn.
 var everyView = []struct{ name, hash, drawn string }{
 	{"new", "#/", "document.getElementById('main').classList.contains('empty') && document.querySelectorAll('#list a').length === 2"},
 	{"conversation", "#/s/s1", "document.querySelector('[data-message=a1] .md') && document.querySelector('.note.bad')"},
@@ -31,7 +31,7 @@ var everyView = []struct{ name, hash, drawn string }{
 	{"settings", "#/settings", "document.querySelector('[data-setting]')"},
 }
 
-// inEveryView opens each view and calls fn when it is drawn. Folds are open.
+// inEveryView opens each view and calls fn when the view is drawn. All folds are open.
 func inEveryView(t *testing.T, width int, fn func(p *webuitest.Tab, name string)) {
 	t.Helper()
 	inEveryViewSaying(t, "", width, fn)
@@ -98,7 +98,7 @@ func TestViewsFitASmallScreen(t *testing.T) {
 			}
 		}
 	})
-	// However long the texts and the words in them are.
+	// Long texts and long words must not make a view wider than the screen.
 	inEveryViewSaying(t, strings.Repeat("some words ", 60)+strings.Repeat("unbroken", 60), 360, func(p *webuitest.Tab, name string) {
 		if webuitest.Eval[bool](p, wide) {
 			t.Errorf("%s with long texts is wider than 360 px", name)
@@ -107,7 +107,7 @@ func TestViewsFitASmallScreen(t *testing.T) {
 	})
 }
 
-// On a wide screen a view is a column in the middle, with all that is in it.
+// On a wide screen, a view is a centered column, and everything in it starts at the same left edge.
 func TestViewsAreAlignedLeft(t *testing.T) {
 	const edges = "[...new Set([...document.querySelectorAll('.view:not([hidden]) > :not(.pill)')].filter(e => e.clientWidth).map(e => Math.round(e.getBoundingClientRect().left)))].join(' ')"
 	inEveryView(t, 1900, func(p *webuitest.Tab, name string) {
@@ -117,7 +117,7 @@ func TestViewsAreAlignedLeft(t *testing.T) {
 	})
 }
 
-// Tab reaches everything that can be used, and where one is can be seen.
+// The Tab key reaches everything that can be used, and the focused element is visibly marked.
 func TestEverythingIsReachableByKeyboardWithVisibleFocus(t *testing.T) {
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
 		p.Do(chromedp.Evaluate[chromedp.Void](`
@@ -172,8 +172,8 @@ func TestReducedMotionIsRespected(t *testing.T) {
 	p.Until("nothing moves", moving+" === 0")
 }
 
-// That an answer is being written can be seen also by who has chosen colours of
-// their own, which take backgrounds away.
+// Users who force their own colors do not see background colors. They must still see that an answer is in
+// progress.
 func TestRunningStateIsVisibleInForcedColours(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -191,8 +191,8 @@ func TestRunningStateIsVisibleInForcedColours(t *testing.T) {
 	p.Until("what is chosen is seen", "getComputedStyle(document.querySelector('#modes input:checked + span')).outlineStyle === 'solid'")
 }
 
-// The answer is announced once, when it is whole: word by word it would be a
-// stutter.
+// A screen reader announces the answer once, when it is complete. Announcing each streamed word would be
+// unintelligible.
 func TestScreenReaderReadsTheAnswerOnce(t *testing.T) {
 	f, p := talk(t)
 	f.listened()

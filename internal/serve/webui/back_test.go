@@ -9,7 +9,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// ran lets n requests have ended, each in a conversation of its own.
+// ran adds n finished requests, each in its own conversation.
 func (f *fake) ran(n int) {
 	for i := range n {
 		f.conversation(fmt.Sprint("Chat ", i+1))
@@ -28,7 +28,7 @@ func (f *fake) ran(n int) {
 	})
 }
 
-// Views name conversations that are older than the list shows.
+// Views show the titles of conversations that are too old for the list.
 func TestViewsNameOldConversations(t *testing.T) {
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
@@ -53,7 +53,7 @@ func TestViewsNameOldConversations(t *testing.T) {
 	p.Until("who looks for its events sees its name", "document.querySelector('[name=session]').selectedOptions[0]?.innerText === 'Chat 102'")
 }
 
-// A name that the server did not say when it was asked is asked for again.
+// If the server did not return a title, the page requests it again.
 func TestTitleIsLoadedAgain(t *testing.T) {
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
@@ -70,7 +70,7 @@ func TestTitleIsLoadedAgain(t *testing.T) {
 	p.Shows("[data-request='web:r101'] b", "Chat 101")
 }
 
-// Who looked at one of many and comes back is where he was.
+// A user who opens one of many entries and goes back returns to the same scroll position.
 func TestBackButtonRestoresTheScrollPosition(t *testing.T) {
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
@@ -95,8 +95,7 @@ func TestBackButtonRestoresTheScrollPosition(t *testing.T) {
 	p.Until("who goes there anew begins at the top", scrolled+" === 0 && document.querySelectorAll('.card').length === 50")
 }
 
-// What came meanwhile is there, too, and nothing is missing between it and what was
-// there.
+// After going back, new entries are shown too, and no entry between the new and the old ones is missing.
 func TestBackButtonShowsNewEntries(t *testing.T) {
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
@@ -116,7 +115,7 @@ func TestBackButtonShowsNewEntries(t *testing.T) {
 	p.Until("what came is the first", "document.querySelector('.card')?.dataset.request === 'web:new' && document.querySelectorAll('.card').length === 61")
 	p.Click("[data-request='web:r61']")
 	p.Until("there is the story again", "document.querySelector('.timeline')")
-	for _, c := range []struct{ n, want int }{{60, 121}, {600, 500}} { // beyond ten pages it begins anew
+	for _, c := range []struct{ n, want int }{{60, 121}, {600, 500}} { // after more than ten pages, the list starts over
 		n, want := c.n, c.want
 		f.set(func() {
 			var many []object

@@ -9,8 +9,8 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// What ran when it was listed is seen to end, also when so much came after it
-// that it is not among the newest any more.
+// An entry that was running when it was listed is updated when it ends, even if so many newer entries exist
+// that it is no longer on the newest page.
 func TestUnfinishedEntriesBeyondTheNewestPageAreReloaded(t *testing.T) {
 	f, p := furnished(t, "", "#/tasks", 1100, 760)
 	p.Until("it runs", "document.querySelector('[data-key=t2] .badge')?.innerText === 'running'")
@@ -41,7 +41,7 @@ func TestUnfinishedEntriesBeyondTheNewestPageAreReloaded(t *testing.T) {
 	p.Until("it has ended", "document.querySelector('[data-key=\"web:s1:m2\"] .badge')?.innerText === 'done'")
 }
 
-// An event may have been stored with a time that is none.
+// A stored event can have an invalid timestamp.
 func TestEventWithAnInvalidTimeIsShown(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
@@ -52,7 +52,7 @@ func TestEventWithAnInvalidTimeIsShown(t *testing.T) {
 	p.Until("both are listed", "[...document.querySelectorAll('.event .type')].map(e => e.innerText).join() === 'stream.text,custom.odd'")
 }
 
-// A list offers what is older when there is something, and only then.
+// A list offers to load older entries if and only if there are any.
 func TestListLoadsOlderEntries(t *testing.T) {
 	const more = "button.pill:not([hidden])"
 	for _, view := range []string{"tasks", "workflows"} {

@@ -83,8 +83,8 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 	p.Shows("#hint", "Lilac is working. It reads your message at the next step.")
 }
 
-// A message stands where it was read, also when the words before it come later
-// than what became of it.
+// A steered message is shown at the point where the agent read it, even if the text before that point
+// arrives after the event that reports the message.
 func TestSteerIsShownWhereItWasApplied(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		const r = "web:s1:m0"
@@ -165,13 +165,12 @@ func TestPageReloadsMissedMessages(t *testing.T) {
 			{"id": "a0", "requestId": r, "role": "assistant", "content": "one two three", "createdAt": 1},
 		}
 	})
-	f.text(r, "three", 8) // what stands before never came
+	f.text(r, "three", 8) // the text before this offset never arrived
 	p.Shows("#transcript .answer", "one two three")
 	p.Shows("#transcript .words", "count")
 }
 
-// Words that are gone are said to be; what follows them is shown, and the whole
-// text in the end.
+// If text is lost, the page says so. It shows the text that follows and, at the end, the complete text.
 func TestMissingTextIsShown(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -219,8 +218,7 @@ func TestLongAnswerIsRenderedInSectionsAndFinallyAsAWhole(t *testing.T) {
 	}
 }
 
-// A word that comes behind a space does not touch the one before it, also while
-// it is not rendered yet.
+// A word that follows a space must stay separated from the word before, even before it is rendered.
 func TestTrailingSpaceIsKept(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -231,8 +229,8 @@ func TestTrailingSpaceIsKept(t *testing.T) {
 	p.Until("the space stands at its end", "document.querySelector('.md p').textContent === 'one two '")
 }
 
-// A table keeps its columns as the model aligned them, and its words whole: one
-// that is wider than the page is scrolled.
+// A table keeps the column alignment that the model chose and does not break words. A table that is wider
+// than the page scrolls.
 func TestWideTableScrolls(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -256,8 +254,8 @@ func TestWideTableScrolls(t *testing.T) {
 	p.Picture("table", false)
 }
 
-// What is said in Arabic or Hebrew is written from the right, also while it
-// comes, and what stands beside it in English from the left.
+// Arabic and Hebrew text is written from right to left, even while it is streamed. English text beside it
+// is written from left to right.
 func TestAnswerHasTheDirectionOfItsText(t *testing.T) {
 	const r, direction = "web:s1:m0", "getComputedStyle(document.querySelector(%q)).direction === %q"
 	f, p := talk(t)
@@ -297,7 +295,7 @@ func TestPromptIsRetriedAndAcceptedOnce(t *testing.T) {
 	p.Shows("#outbox .words", "hello")
 }
 
-// What a rule or a workflow has told the agent does not look like a person's words.
+// Messages from rules and workflows must not look like messages from a user.
 func TestSystemMessagesAreFolded(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -317,7 +315,7 @@ func TestSystemMessagesAreFolded(t *testing.T) {
 	p.Shows("#transcript details .words", "The rule is about the event above.\nProcess event: build.done")
 }
 
-// What was said since the conversation was opened has an address, too.
+// A message that was sent after the conversation was opened has a link, too.
 func TestMessageThatWasJustSentIsFound(t *testing.T) {
 	const r = "web:s1:m1"
 	f, p := talk(t)
@@ -340,7 +338,7 @@ func TestMessageThatWasJustSentIsFound(t *testing.T) {
 	p.Until("the answer is shown", "document.activeElement.dataset.message === 'a1'")
 	p.Until("nothing is wrong", "document.getElementById('problem').hidden")
 
-	// Who asks for two in a row gets the second.
+	// If a user follows two links quickly, the second one wins.
 	const gone = "This message is no longer in the conversation."
 	p.Do(chromedp.Evaluate[chromedp.Void]("window.said = []; new MutationObserver(() => window.said.push(document.getElementById('problem').textContent)).observe(document.getElementById('problem'), { childList: true })"))
 	held := make(chan struct{})
@@ -393,7 +391,7 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 	p.Until("it is gone", "document.querySelectorAll('#list a').length === 1 && location.hash === '#/'")
 }
 
-// What was said about a conversation that is at work is over when it was stopped.
+// The message that a conversation is busy disappears when the conversation is stopped.
 func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
@@ -409,8 +407,8 @@ func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
 	p.Shows("#problem", "This conversation was deleted. Choose another one, or start a new one.")
 }
 
-// A conversation that is loaded does not take the keyboard from who went on
-// meanwhile, only from who opened it.
+// A conversation takes the keyboard focus when it has loaded only if the user has not moved the focus
+// meanwhile.
 func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -430,7 +428,7 @@ func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
 	p.Until("the keyboard goes into what was opened", "location.hash === '#/s/s2' && document.activeElement.id === 'text'")
 }
 
-// What is written in a conversation stays there when another one is shown.
+// A draft stays in its conversation when another conversation is shown.
 func TestDraftStaysInItsConversation(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Old things")

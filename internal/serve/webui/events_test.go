@@ -9,8 +9,8 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// Who pauses wants to look for something in what came: the filters go on to work
-// on that, and what comes meanwhile waits.
+// A user pauses the event view to search in the received events. The filters must still work on those, and
+// new events wait.
 func TestPausedEventsAreFiltered(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
@@ -30,7 +30,7 @@ func TestPausedEventsAreFiltered(t *testing.T) {
 	p.Until("then all that fits is there", "document.querySelectorAll('.event').length === 5")
 }
 
-// Rows that are read stay when many others come.
+// An open row stays in place when many new events arrive.
 func TestOpenEventStays(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()

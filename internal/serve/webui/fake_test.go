@@ -21,8 +21,7 @@ import (
 
 type object = map[string]any
 
-// fake speaks the API that the page needs. The test says what happens; the
-// fake only keeps it and streams it.
+// fake implements the API that the page needs. Tests define its state; the fake only stores and streams it.
 type fake struct {
 	t    *testing.T
 	addr string
@@ -30,41 +29,41 @@ type fake struct {
 	mu       sync.Mutex
 	sessions []object
 	messages []object
-	// files are what requests have given, bytes what the server has of them.
+	// files are the files that requests produced. bytes are the contents that the server has.
 	files    []object
 	bytes    map[string][]byte
 	running  []string
 	requests []object
 	events   []object
-	// from is where the events of running requests begin.
+	// from is the index of the first event of the running requests.
 	from    int
 	changed chan struct{}
 	prompts []object
 	keys    map[string]object
-	// dropAnswers is how many answers to prompts get lost on their way.
+	// dropAnswers is the number of responses to prompts that get lost.
 	dropAnswers int
-	// busy is how many prompts are to come again later.
+	// busy is the number of prompts to reject with a request to retry later.
 	busy      int
 	signedOut bool
-	// refuseDeletion, when it is set, is why no conversation is deleted, and
-	// trouble why the event stream cannot be read.
+	// refuseDeletion, if not empty, is the reason why conversations cannot be deleted. trouble, if not
+	// empty, is the reason why the event stream cannot be read.
 	refuseDeletion, trouble string
-	// cancels are the requests that were to be stopped.
+	// cancels are the requests that the page asked to stop.
 	cancels []string
-	// answers are what requests that wait at a limit were told.
+	// answers are the answers given to requests that are paused at a limit.
 	answers []string
-	// held, when it is set, is what the messages wait for.
+	// held, if not nil, blocks the responses with messages until it is closed.
 	held chan struct{}
-	// waiting is how many wait for it.
+	// waiting is the number of calls that held blocks.
 	waiting int
-	// making, when it is set, is what a new conversation waits for.
+	// making, if not nil, blocks the creation of conversations until it is closed.
 	making chan struct{}
-	// deleted says that the conversation is not there any more.
+	// deleted reports whether the conversation was deleted.
 	deleted bool
-	// loads counts how often the messages were asked for.
+	// loads counts how often the messages were requested.
 	loads int
-	// streams counts how often the event stream was opened, open how often it
-	// is now.
+	// streams counts how often the event stream was opened. open is the number of streams that are open
+	// now.
 	streams, open int
 	views         views
 	server        *http.Server
@@ -87,13 +86,13 @@ func (f *fake) up() {
 	go func() { _ = f.server.Serve(l) }()
 }
 
-// down ends the server and all its connections at once.
+// down stops the server and drops all connections immediately.
 func (f *fake) down() { _ = f.server.Close() }
 
 func (f *fake) url(hash string) string { return "http://" + f.addr + "/" + hash }
 
-// listened waits until the page reads the event stream and has the messages:
-// what is emitted from then on is streamed to it.
+// listened waits until the page reads the event stream and has requested the messages. Events that are
+// emitted after that are streamed to it.
 func (f *fake) listened() {
 	f.t.Helper()
 	f.until("the page reads the event stream and the messages", func() bool { return f.streams > 0 && f.loads > 0 })
@@ -108,7 +107,7 @@ func (f *fake) opened(n int) {
 	f.until(fmt.Sprintf("the event stream was opened %d times", n), func() bool { return f.streams >= n })
 }
 
-// until waits for a condition, which is asked with the lock held.
+// until waits until reached returns true. It calls reached with the lock held.
 func (f *fake) until(what string, reached func() bool) {
 	f.t.Helper()
 	deadline := time.After(time.Minute)
@@ -127,7 +126,7 @@ func (f *fake) until(what string, reached func() bool) {
 	}
 }
 
-// set changes the state.
+// set changes the state and wakes everything that waits for a change.
 func (f *fake) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +168,7 @@ func (f *fake) routes() http.Handler {
 				return
 			}
 			if answer := h(w, r); answer != nil {
-				f.mu.Lock() // what it is made of may be changed by the test
+				f.mu.Lock() // the test may change the data that the answer refers to
 				text, err := json.Marshal(answer)
 				f.mu.Unlock()
 				if err != nil {
@@ -262,8 +261,8 @@ func (f *fake) routes() http.Handler {
 	return mux
 }
 
-// listMessages answers with a page of messages, and on the first one with what
-// running requests have said.
+// listMessages returns a page of messages. The first page also contains the output of running requests so
+// far.
 func (f *fake) listMessages(w http.ResponseWriter, r *http.Request) any {
 	whole := r.URL.Query().Get("replay") == "1"
 	f.mu.Lock()
@@ -347,8 +346,8 @@ func refuse(w http.ResponseWriter, status int, kind, message string) {
 	_ = json.NewEncoder(w).Encode(object{"error": object{"kind": kind, "message": message}})
 }
 
-// heartbeat is how often a stream says that it lives: the page takes one that
-// says nothing for a while for dead, and a test may take longer.
+// heartbeat is the interval of stream heartbeats. The page treats a stream that is silent for a while as
+// dead, and a test may take longer than that.
 const heartbeat = 5 * time.Second
 
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// views are what the views beside the conversation read.
+// views is the data for the views other than the conversation.
 type views struct {
 	stories map[string]object
 	tasks   []object
 	letters []object
-	// replayed and dropped are the dead letters of which that was asked.
+	// replayed and dropped are the dead letters that the page asked to replay or to drop.
 	replayed, dropped []string
 	settings          []object
 	groups            []object
 	rules             []object
-	// workflows are what the agent waits for.
+	// workflows are the workflows that the agent waits for.
 	workflows []object
-	// left are the groups that were dropped.
+	// left are the consumer groups that were removed.
 	left     []string
 	notReady object
 }
@@ -163,7 +163,7 @@ func (f *fake) letter(id string) int {
 	return slices.IndexFunc(f.views.letters, func(l object) bool { return l["id"] == id })
 }
 
-// search finds messages whose text has the query in it.
+// search returns the messages that contain the query.
 func (f *fake) search(r *http.Request) any {
 	q := strings.ToLower(r.URL.Query().Get("q"))
 	found, titled := []object{}, []object{}
@@ -183,8 +183,8 @@ func (f *fake) search(r *http.Request) any {
 	return object{"sessions": titled, "messages": found}
 }
 
-// newest are the first of a list, or those behind one or at the next of an earlier
-// page, as many as are asked for, and how the list goes on.
+// newest returns one page of a list: the first entries, or the entries after an ID or page token. The page
+// contains a token if more entries follow.
 func newest(r *http.Request, name string, all []object) object {
 	if before := r.URL.Query().Get("before"); before != "" {
 		id := strings.TrimPrefix(before, placed)
@@ -201,5 +201,5 @@ func newest(r *http.Request, name string, all []object) object {
 	return object{name: page, "next": fmt.Sprint(placed, page[limit-1]["id"])}
 }
 
-// placed begins what says how a list goes on: it is no id.
+// placed is the prefix of page tokens, so that a token is never mistaken for an ID.
 const placed = "1:"

@@ -15,7 +15,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// drawing is a PNG that one sees.
+// drawing returns a PNG with visible content.
 func drawing(t *testing.T) []byte {
 	t.Helper()
 	m := image.NewRGBA(image.Rect(0, 0, 240, 120))
@@ -46,7 +46,7 @@ func TestAllSelectedFilesAreAttached(t *testing.T) {
 	p.Until("all are listed, in their order", "[...document.querySelectorAll('#files li span')].map(e => e.innerText).join() === 'one.txt,two.txt,three.txt'")
 }
 
-// What a message brings comes back with its words when it could not be sent.
+// If a message cannot be sent, its files return to the message box together with its text.
 func TestFilesReturnWithARefusedMessage(t *testing.T) {
 	f, p := talk(t)
 	path := filepath.Join(t.TempDir(), "notes.txt")
@@ -72,8 +72,8 @@ func TestFilesReturnWithARefusedMessage(t *testing.T) {
 	p.Until("the text and the file are there", "document.getElementById('text').value === 'a new conversation' && "+listed)
 }
 
-// What is sent while a conversation is still being made belongs to it, in the
-// order in which it was said, also where the first message has to be sent again.
+// Messages that are sent while a conversation is being created belong to it, in the order in which they
+// were sent, even if the first message must be retried.
 func TestTwoMessagesInARowAreOneConversation(t *testing.T) {
 	f := newFake(t)
 	made := make(chan struct{})

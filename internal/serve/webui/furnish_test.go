@@ -7,10 +7,10 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// hostile is what a person, a model, a tool or an event may say.
+// hostile is text that a user, a model, a tool or an event could contain.
 const hostile = `</pre><img src=x onerror="window.hacked=1"><svg onload="window.hacked=1"><a href="javascript:window.hacked=1">x</a>` + "\u202e"
 
-// talk opens a conversation in which nothing was said yet.
+// talk opens an empty conversation.
 func talk(t *testing.T) (*fake, *webuitest.Tab) {
 	t.Helper()
 	f := newFake(t)
@@ -18,7 +18,7 @@ func talk(t *testing.T) (*fake, *webuitest.Tab) {
 	return f, webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
 }
 
-// furnished opens a page whose every view has something, see [fake.furnish].
+// furnished opens a page on which every view has content; see [fake.furnish].
 func furnished(t *testing.T, said, hash string, width, height int) (*fake, *webuitest.Tab) {
 	t.Helper()
 	f := newFake(t)
@@ -26,8 +26,7 @@ func furnished(t *testing.T, said, hash string, width, height int) (*fake, *webu
 	return f, webuitest.Open(t, f.url(hash), width, height)
 }
 
-// furnish puts something into every view. Each text that comes from others has
-// said in it.
+// furnish adds content to every view. Every text from an untrusted source contains said.
 func (f *fake) furnish(said string) {
 	f.conversation("The dandelions " + said)
 	f.conversation("Backups")
@@ -144,7 +143,7 @@ func story(request object, said string) object {
 	return out
 }
 
-// happen streams n events of a session, as fast as they are read.
+// happen streams n events of a session at once.
 func (f *fake) happen(n int, kind string) {
 	f.set(func() {
 		for range n {

@@ -8,8 +8,8 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// gateJS lets a test hold back calls of the page, see [shut], and know what it
-// has heard, as other tabs do, see [heard].
+// gateJS lets a test hold back network calls of the page (see [shut]). It also records the events that the
+// page shares with other tabs (see [heard]).
 const gateJS = `window.gates = []; window.heard = []; {
 	new BroadcastChannel('lilac.events').onmessage = ({ data }) => window.heard.push(...(data.frames ?? []).map(({ type }) => type));
 	const real = fetch;
@@ -28,30 +28,29 @@ const gateJS = `window.gates = []; window.heard = []; {
 	};
 }`
 
-// gate holds back calls of a page.
+// gate holds back network calls of a page.
 type gate struct {
 	p *webuitest.Tab
 	n int
 }
 
-// shut holds back the calls of a page whose method and address fit, or their
-// answers, until they are released or another gate is shut. The page needs
-// gateJS.
+// shut holds back the calls whose method and address match, or their responses if answers is true, until
+// the gate is released or another gate is shut. The page must have loaded gateJS.
 func shut(p *webuitest.Tab, calls string, answers bool) gate {
 	return gate{p, webuitest.Eval[int](p, fmt.Sprintf("window.shut(%q, %t)", calls, answers))}
 }
 
-// holds waits until n calls are held back.
+// holds waits until the gate holds back n calls.
 func (g gate) holds(n int) {
 	g.p.Until(fmt.Sprintf("%d calls are held back", n), fmt.Sprintf("window.gates[%d].held === %d", g.n, n))
 }
 
-// release lets go what is held back, and what comes.
+// release lets the held calls and all later calls through.
 func (g gate) release() {
 	g.p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("window.gates[%d].open()", g.n)))
 }
 
-// heard waits until the page has taken an event of this type.
+// heard waits until the page has processed an event of this type.
 func heard(p *webuitest.Tab, kind string) {
 	p.Until("it has heard "+kind, fmt.Sprintf("window.heard.includes(%q)", kind))
 }

@@ -10,7 +10,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// The keyboard stays with a conversation that moves up in the list.
+// The keyboard focus stays on a conversation that moves up in the list.
 func TestTheKeyboardMovesWithTheRowOfAConversation(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Old things")
@@ -26,7 +26,7 @@ func TestTheKeyboardMovesWithTheRowOfAConversation(t *testing.T) {
 	p.Until("the keyboard is there", "document.activeElement === document.querySelector('#list a')")
 }
 
-// The list may be long: the views can be reached without going through it.
+// The list may be long, so keyboard users can skip it to reach the views.
 func TestTheKeyboardReachesTheViewsPastTheList(t *testing.T) {
 	for _, width := range []int{1100, 360} {
 		_, p := furnished(t, "", "#/settings", width, 760)
@@ -37,7 +37,7 @@ func TestTheKeyboardReachesTheViewsPastTheList(t *testing.T) {
 	}
 }
 
-// Who goes to another view with the keyboard goes on there.
+// When a keyboard user opens another view, the focus moves into that view.
 func TestTheKeyboardGoesAlongToAnotherView(t *testing.T) {
 	_, p := furnished(t, "", "#/requests", 1100, 760)
 	p.Until("the requests are listed", "document.querySelector('.card')")
@@ -75,7 +75,7 @@ func TestEscapeClosesTheQuestionAndNotTheListBehindIt(t *testing.T) {
 	p.Until("the list is closed", "!document.getElementById('side').classList.contains('open')")
 }
 
-// A phone that lies on its side, or a page that is enlarged fourfold.
+// The window is low on a phone in landscape orientation or on a page that is zoomed to 400 %.
 func TestEverythingIsReachedInALowWindow(t *testing.T) {
 	for _, size := range [][2]int{{667, 375}, {320, 256}} {
 		f := newFake(t)

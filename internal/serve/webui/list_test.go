@@ -10,11 +10,10 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// withoutClock keeps the page from asking for the list from time to time.
+// withoutClock disables the periodic reload of the list.
 const withoutClock = "{ const every = setInterval; window.setInterval = (fn, ms) => (ms === 20000 ? 0 : every(fn, ms)); }"
 
-// A conversation that is older than the list shows has its name at once, and
-// can be called something else.
+// A conversation that is too old for the list shows its title immediately and can be renamed.
 func TestAnOldConversationHasItsName(t *testing.T) {
 	f := newFake(t)
 	for i := range 101 {
@@ -32,7 +31,7 @@ func TestAnOldConversationHasItsName(t *testing.T) {
 	p.Until("it asks with the old name", "document.getElementById('ask-field').value === 'Chat 102'")
 }
 
-// A list that has an end says how what is older is found.
+// A list that is truncated says how to find older conversations.
 func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
 	f := newFake(t)
 	f.set(func() {
@@ -48,7 +47,7 @@ func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
 	p.Until("the keyboard is in the search", "document.activeElement.name === 'q'")
 }
 
-// The list is kept up also while things go on happening without a pause.
+// The list is updated even if events arrive without a pause.
 func TestListIsUpdatedUnderLoad(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -78,7 +77,8 @@ func TestListIsUpdatedUnderLoad(t *testing.T) {
 	<-emitted
 }
 
-// What was written in a conversation that is gone is not: it can begin another.
+// If a conversation was deleted, a message for it is not sent. Its text returns to the message box and can
+// start another conversation.
 func TestTextForADeletedConversationIsReturned(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")

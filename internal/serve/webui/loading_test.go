@@ -9,7 +9,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// slow opens a long conversation in a page whose calls can be held back.
+// slow opens a long conversation in a page whose network calls can be held back.
 func slow(t *testing.T, messages int, hash string) (*fake, *webuitest.Tab) {
 	t.Helper()
 	f := newFake(t)
@@ -27,7 +27,7 @@ func up(p *webuitest.Tab) {
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('scroll').scrollTop = 0"))
 }
 
-// Whatever is loaded at the same time, an answer that comes meanwhile is shown.
+// An answer that arrives while messages are being loaded is shown, whatever else is loading.
 func TestAnAnswerThatComesWhileTwoLoadsAreUnderWayIsShown(t *testing.T) {
 	const r = "web:s1:run"
 	f, p := slow(t, 300, "#/s/s1")
@@ -55,13 +55,13 @@ func TestAnAnswerThatComesWhileTwoLoadsAreUnderWayIsShown(t *testing.T) {
 	p.Until("it is over", "[...document.querySelectorAll('.request')].at(-1).dataset.state === 'done'")
 }
 
-// A page of older messages that comes when the conversation was loaded anew
-// leaves no hole.
+// If a page of older messages arrives after the conversation was reloaded, no messages may be missing
+// between the two.
 func TestOlderMessagesThatComeLateLeaveNoHole(t *testing.T) {
 	const n = 400
 	f, p := slow(t, n, "#/s/s1")
 	p.Do(chromedp.Evaluate[chromedp.Void]("window.met = new Set(); new MutationObserver(() => { for (const e of document.querySelectorAll('#transcript .request')) window.met.add(e.dataset.request); }).observe(document.getElementById('transcript'), { childList: true })"))
-	for _, oldest := range []int{200, 100} { // two pages are here
+	for _, oldest := range []int{200, 100} { // two pages are loaded
 		older := shut(p, "before=", true)
 		p.Until("older ones are asked for", "(document.getElementById('scroll').scrollTop = 0, window.gates.at(-1).held > 0)")
 		if oldest > 100 {
@@ -69,7 +69,7 @@ func TestOlderMessagesThatComeLateLeaveNoHole(t *testing.T) {
 			p.Until("they are here", fmt.Sprintf("(document.getElementById('scroll').scrollTop = 0, window.met.has('web:s1:r%d'))", oldest/2))
 			continue
 		}
-		// So much was said meanwhile that the newest page does not reach those that are here.
+		// So many new messages exist that the newest page does not reach the loaded ones.
 		f.set(func() {
 			for i := n; i < n+200; i++ {
 				f.messages = append(f.messages, object{"id": fmt.Sprint("m", i), "requestId": fmt.Sprint("web:s1:r", i/2), "role": []string{"user", "assistant"}[i%2], "content": fmt.Sprint("message ", i), "createdAt": i})
@@ -89,9 +89,9 @@ func TestOlderMessagesThatComeLateLeaveNoHole(t *testing.T) {
 	}
 }
 
-// A message that is looked for while other pages are under way is found.
+// A link to a message works while other pages are loading.
 func TestAMessageIsFoundWhileOlderOnesAreUnderWay(t *testing.T) {
-	for _, session := range []string{"s1", "s2"} { // s2 is another conversation, of which the fake says the same
+	for _, session := range []string{"s1", "s2"} { // s2 is another conversation for which the fake returns the same messages
 		_, p := slow(t, 400, "#/s/s1")
 		older := shut(p, "before=", false)
 		up(p)
@@ -103,7 +103,7 @@ func TestAMessageIsFoundWhileOlderOnesAreUnderWay(t *testing.T) {
 	}
 }
 
-// Messages that cannot be had are not said to be gone.
+// If messages cannot be loaded, the page must not claim that they were deleted.
 func TestFailedSearchForAMessageDoesNotReportItAsDeleted(t *testing.T) {
 	f, p := slow(t, 400, "#/s/s1")
 	older := shut(p, "before=", false)
@@ -124,7 +124,7 @@ func TestFailedSearchForAMessageDoesNotReportItAsDeleted(t *testing.T) {
 	p.Shows("#problem", "This message is no longer in the conversation.") // the control
 }
 
-// How an old request ended is seen too.
+// The page also shows how old requests ended.
 func TestHowOldRequestsEndedIsShown(t *testing.T) {
 	const n = 300
 	f := newFake(t)
@@ -142,7 +142,7 @@ func TestHowOldRequestsEndedIsShown(t *testing.T) {
 	p.Shows("#transcript .request .note.bad", "The model is overloaded.")
 }
 
-// A message that was read long ago waits no more when the page is opened again.
+// A message that the agent read long ago is not shown as queued when the page is opened again.
 func TestAMessageThatWasReadLongAgoDoesNotWait(t *testing.T) {
 	const r = "web:s1:m1"
 	f, p := talk(t)

@@ -11,8 +11,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// answered is a conversation with a question and its answer, of whom the request
-// has ended as it says.
+// answered adds a conversation with a question, an answer and a request in the given state.
 func answered(f *fake, state string) {
 	f.conversation("Talk")
 	f.set(func() {
@@ -24,8 +23,7 @@ func answered(f *fake, state string) {
 	})
 }
 
-// What a tool says at its end comes with the stream only in part; where the rest
-// is can be followed.
+// The stream contains only a part of a long tool output. A link leads to the rest.
 func TestTruncatedToolOutputLinksToTheTimeline(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -63,8 +61,8 @@ func TestMessagesShowTheirTime(t *testing.T) {
 	p.Picture("times", false)
 }
 
-// A page over plain HTTP from another machine has no clipboard of its own; what
-// a browser lets no page do is said.
+// A page that is loaded over plain HTTP from another machine has no clipboard API, so the page falls back
+// to another method. If the browser denies that too, the page says so.
 func TestAnAnswerIsCopied(t *testing.T) {
 	const (
 		modern  = "Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => { window.taken = text; } } });"
@@ -106,7 +104,7 @@ func TestFailedRequestCanBeRetried(t *testing.T) {
 	})
 	p.Until("it is asked once, and the keyboard can go on", fmt.Sprintf("!document.querySelector(%q) && document.activeElement.id === 'text'", button))
 
-	// What a program has asked, or with files, is not a person's to say again.
+	// A message from a program, or one with files, cannot be sent again by a user.
 	for _, asked := range []object{
 		{"id": "env-af2/3", "requestId": "web:s1:m0", "role": "user", "content": "Process event: build.done", "createdAt": 2},
 		{"id": "m0", "requestId": "web:s1:m0", "role": "user", "createdAt": 2, "content": []object{{"type": "text", "text": "look"}, {"type": "file", "filename": "a.txt", "mediaType": "text/plain"}}},

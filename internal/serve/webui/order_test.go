@@ -9,11 +9,11 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// order is what stands in the newest request, from above to below.
+// order returns the contents of the newest request, from top to bottom.
 const order = "[...[...document.querySelectorAll('.request')].at(-1)?.querySelectorAll('.blocks > *') ?? []].map(e => (e.querySelector('.words') ?? e.querySelector('summary') ?? e).innerText.replace(/\\s+/g, ' ').trim()).join('|')"
 
-// A model that failed in the middle said more at first than is left of it: what
-// was read behind the rest stays there, also for who opens the page later.
+// If a model fails in the middle of a step, the retry can produce less text than before. A message that was
+// read after that text stays in its place, even after the page is reloaded.
 func TestMessageIsAfterRepeatedText(t *testing.T) {
 	const r = "web:s1:m0"
 	f := newFake(t)
@@ -35,8 +35,8 @@ func TestMessageIsAfterRepeatedText(t *testing.T) {
 	p.Until("it stands there", order+" === 'go|one two|hello|five'")
 }
 
-// What became of a message may be known before a tool that ran before it, and even
-// before the words in front of that.
+// The event that a message was read can arrive before the event of a tool that ran earlier, and even before
+// the text before that tool.
 func TestMessageIsAfterATool(t *testing.T) {
 	for name, spoken := range map[string]bool{"its words were here": true, "nothing was": false} {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestMessageIsAfterATool(t *testing.T) {
 	}
 }
 
-// A call that a stop kept from being begun is in the stored messages alone: what was
-// read behind it does not wait for it, and it is there in the end.
+// A tool call that was stopped before it started is only in the stored messages. A message that was read
+// after it does not wait for it, and the call is shown in the end.
 func TestMessageIsAfterAToolThatNeverRan(t *testing.T) {
 	const r = "web:s1:m0"
 	f := newFake(t)
@@ -116,8 +116,8 @@ func TestMessageIsAfterAToolThatNeverRan(t *testing.T) {
 	p.Until("so does the call", tools+" === 'go|one|tool|tool|hello|two'")
 }
 
-// A call that a stop kept from beginning is told of by its end: it is shown as it is
-// after a reload, and what was read behind it stands behind it.
+// The stream reports a tool call that was stopped before it started only by its end. The page shows it as
+// it does after a reload, and messages that were read after it are shown below it.
 func TestToolCallThatNeverRanIsShownAsAfterAReload(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -164,8 +164,8 @@ func TestToolCallThatNeverRanIsShownAsAfterAReload(t *testing.T) {
 	}
 }
 
-// Messages that were read at the same place stand in the order in which they were,
-// also when it is known last which of them the first one is.
+// Messages that were read at the same point keep the order in which they were read, even if the page learns
+// last which of them started the request.
 func TestMessagesKeepTheOrderInWhichTheyWereApplied(t *testing.T) {
 	const r = "web:s1:m0"
 	f := newFake(t)
@@ -192,8 +192,8 @@ func TestMessagesKeepTheOrderInWhichTheyWereApplied(t *testing.T) {
 	p.Until("the answer goes on behind them", order+" === 'one|first|then m2|then m3|two'")
 }
 
-// One that was read since the messages were stored stands behind those, which wait
-// for the words before them.
+// A message that was read after the messages were stored is shown below them. It waits for the text before
+// it.
 func TestMessageIsAfterStoredMessages(t *testing.T) {
 	const r = "web:s1:m0"
 	f := newFake(t)
@@ -218,8 +218,8 @@ func TestMessageIsAfterStoredMessages(t *testing.T) {
 	p.Until("the answer goes on behind them", order+" === 'go|one|first|then|two'")
 }
 
-// What is said before it is known which message it answers stands below it, also
-// when it is taken back and said again.
+// Text can arrive before the page knows which message it answers. It is shown below that message, even if
+// the text is retracted and repeated.
 func TestFirstMessageIsAboveRepeatedText(t *testing.T) {
 	const r = "web:s1:m1"
 	f, p := talk(t)

@@ -6,7 +6,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// A server may be there and unable to read its events: it says why.
+// A server can be reachable and still be unable to read its events. The page then shows the reason.
 func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Counting")
@@ -19,8 +19,7 @@ func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
 	p.Until("nothing is wrong any more", "document.getElementById('link').innerText === '' && document.getElementById('problem').hidden")
 }
 
-// What is stored of a conversation is shown also while nobody knows what came
-// since.
+// The stored messages of a conversation are shown even while newer events cannot be read.
 func TestAConversationIsOpenedWhileTheEventsCannotBeRead(t *testing.T) {
 	f := newFake(t)
 	f.furnish("")
@@ -39,14 +38,14 @@ func TestAConversationIsOpenedWhileTheEventsCannotBeRead(t *testing.T) {
 	p.Until("what was there is there once", "document.getElementById('transcript').innerText.split('In meadows, and in gardens.').length === 2")
 }
 
-// A stream that is open and says nothing may be one of a server that cannot get
-// on: who waits for an answer is told why, and what is said is sent.
+// An open but silent stream can mean that the server is stuck. A user who waits for an answer is told the
+// reason, and messages can still be sent.
 func TestPageShowsWhyNoAnswerComes(t *testing.T) {
 	f := newFake(t)
 	const why = "Redis at this address cannot do its work: it has no memory left"
 	held := make(chan struct{})
 	f.set(func() {
-		f.held = held // as long as Redis is away, the messages cannot be loaded
+		f.held = held // messages cannot be loaded while Redis is unavailable
 		f.views.notReady = object{"status": "not_ready", "parts": []object{
 			{"name": "surface", "status": "failed", "message": "Discord is away"}, {"name": "log", "status": "failed", "message": why, "needed": true},
 		}}

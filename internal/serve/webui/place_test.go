@@ -9,16 +9,15 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// reads is what somebody sees first of the conversation, where it stands, and
-// which folds are open.
+// reads returns the first visible request of the conversation, its position, and the open folds.
 const reads = `(() => {
 	const top = document.getElementById('scroll').getBoundingClientRect().top;
 	const first = [...document.querySelectorAll('.request')].find(e => e.getBoundingClientRect().bottom > top);
 	return [first.dataset.request, Math.round(first.getBoundingClientRect().top - top), ...[...document.querySelectorAll('details[open]')].map(e => e.dataset.tool)].join(' ');
 })()`
 
-// again lets a rule tell the agent something, which is in the stored messages
-// only, and waits until the page has loaded them and is drawn.
+// again adds a message from a rule, which is only in the stored messages. It then waits until the page has
+// loaded and drawn them.
 func (f *fake) again(p *webuitest.Tab, n int) {
 	f.t.Helper()
 	id, r := fmt.Sprint("env-", n), fmt.Sprint("env:", n)
@@ -33,7 +32,7 @@ func (f *fake) again(p *webuitest.Tab, n int) {
 	p.Until("it is drawn", "window.drawn")
 }
 
-// What is said to the agent elsewhere takes nobody away from what he reads.
+// A message that arrives from elsewhere must not move what the user reads.
 func TestReloadKeepsTheScrollPosition(t *testing.T) {
 	for _, at := range []int{100, 780} { // far back, and in the newest page
 		f := newFake(t)
@@ -62,7 +61,7 @@ func TestReloadKeepsTheScrollPosition(t *testing.T) {
 	}
 }
 
-// So does who reads what came while the page was open.
+// The same holds for a user who reads an answer that arrived while the page was open.
 func TestReloadOfALiveAnswerKeepsTheScrollPosition(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")

@@ -9,7 +9,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// long makes a conversation of n messages, a question and an answer in turn.
+// long adds a conversation of n messages, with questions and answers in turn.
 func (f *fake) long(n int) {
 	f.conversation("A long one")
 	f.set(func() {
@@ -26,7 +26,7 @@ func (f *fake) long(n int) {
 	})
 }
 
-// watchTasks begins to measure how long the page is busy at a time.
+// watchTasks starts to measure the browser's long tasks.
 const watchTasks = `window.tasks = []; new PerformanceObserver(list => window.tasks.push(...list.getEntries().map(e => e.duration))).observe({entryTypes: ['longtask']})`
 
 func reportTasks(t *testing.T, p *webuitest.Tab) {
@@ -41,7 +41,7 @@ func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
 	p.Until("the newest is there", fmt.Sprintf("document.querySelector('#transcript').innerText.includes('message %d')", n-1))
 	p.Do(chromedp.Evaluate[chromedp.Void](watchTasks))
-	// Every message that was ever drawn, and the most nodes there ever were.
+	// Record every message that was ever drawn, and the highest number of nodes.
 	p.Do(chromedp.Evaluate[chromedp.Void](`
 		window.met = new Set(); window.nodes = 0;
 		const look = () => {
@@ -79,8 +79,8 @@ func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
 	p.Until("scrolling down shows later ones", "document.querySelector('#transcript').innerText.includes('message 4080')")
 }
 
-// A message near the end is shown without moving the page itself, whose title
-// and message box stay where they are.
+// A link to a message near the end scrolls only the conversation. The page's title and message box stay in
+// place.
 func TestALinkMovesTheConversationAndNotThePage(t *testing.T) {
 	f := newFake(t)
 	f.long(60)
@@ -117,7 +117,7 @@ func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) 
 	p.Do(chromedp.Evaluate[chromedp.Void](watchTasks))
 	for range n / 200 {
 		f.happen(200, "stream.text")
-		webuitest.Eval[int](p, "1") // the page is still there for a person
+		webuitest.Eval[int](p, "1") // the page still responds
 	}
 	p.Until("all were counted", "document.getElementById('events-status').innerText.startsWith('8,000 events')")
 	p.Until("the newest stands first", fmt.Sprintf("document.querySelector('.event').dataset.event === 'stream.text-%d'", n-1))
@@ -126,8 +126,8 @@ func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) 
 	reportTasks(t, p)
 }
 
-// An answer of which a thousand pieces come in a second is whole at its end,
-// while events of another conversation come too.
+// An answer that arrives in a thousand pieces per second is complete at the end, even while events of
+// another conversation arrive too.
 func TestAFastAnswerLosesNothing(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)

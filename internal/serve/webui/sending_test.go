@@ -11,13 +11,13 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// written says whether the message box has exactly this text.
+// written returns a condition that holds if the message box contains exactly this text.
 func written(text string) string {
 	return fmt.Sprintf("document.getElementById('text').value === %q", text)
 }
 
-// What is said in a new conversation arrives there, whatever is looked at while
-// it is made.
+// The first message of a new conversation arrives in it, whatever the user opens while the conversation is
+// being created.
 func TestTheFirstMessageArrivesInItsConversationAlsoWhenAnotherOneIsOpened(t *testing.T) {
 	for _, elsewhere := range []string{"#/s/s1", "#/requests"} {
 		f := newFake(t)
@@ -48,8 +48,8 @@ func TestTheFirstMessageArrivesInItsConversationAlsoWhenAnotherOneIsOpened(t *te
 	}
 }
 
-// What could not be said because no conversation could be made comes back to
-// the box of a new one, and to no other.
+// If a conversation cannot be created, the message returns to the message box of a new conversation and to
+// no other.
 func TestAFirstMessageThatCannotBeSentComesBackToANewConversation(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Boss")
@@ -68,7 +68,8 @@ func TestAFirstMessageThatCannotBeSentComesBackToANewConversation(t *testing.T) 
 	p.Until("it is there again", written("my secret"))
 }
 
-// Who stops an answer means the one that is shown, however late it is heard.
+// The stop button stops the request that is shown when the user presses it, however late the server
+// receives the call.
 func TestStopNamesTheRequestThatIsShown(t *testing.T) {
 	const first, second = "web:s1:m1", "web:s1:m2"
 	f := newFake(t)
@@ -93,13 +94,14 @@ func TestStopNamesTheRequestThatIsShown(t *testing.T) {
 	f.until("now the second is", func() bool { return slices.Equal(f.cancels, []string{first, first, second}) })
 }
 
-// What is longer than a message may be is not cut: it stays, and what to do is said.
+// A text that exceeds the message limit is not truncated. It stays in the box, and the page says what to
+// do.
 func TestALongTextIsNotCut(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	const long = "document.getElementById('text').value.length === (1 << 20) + 1"
 	p.Until("nothing is cut", "document.getElementById('text').maxLength === -1")
-	// What is not displayed needs no layout, which would take long.
+	// Hidden text needs no layout, which would take a long time.
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('text').style.display = 'none'; document.getElementById('text').value = 'x'.repeat((1 << 20) + 1); document.getElementById('composer').requestSubmit()"))
 	p.Shows("#problem", "A message has at most 1 MB of text. Attach longer text as a file.")
 	p.Until("it is there", long)
@@ -110,7 +112,7 @@ func TestALongTextIsNotCut(t *testing.T) {
 	}
 }
 
-// A title that is cut ends between what a person sees as signs.
+// A truncated title ends between characters as the user sees them (grapheme clusters).
 func TestATitleIsNotCutInsideAnEmoji(t *testing.T) {
 	for said, want := range map[string]string{
 		strings.Repeat("a", 58) + "👩‍👩‍👧 and more": strings.Repeat("a", 58) + "…",
@@ -124,7 +126,7 @@ func TestATitleIsNotCutInsideAnEmoji(t *testing.T) {
 	}
 }
 
-// readJS holds back the reading of files until read() or fail().
+// readJS holds back the reading of files until the test calls read() or fail().
 const readJS = `{
 	const real = FileReader.prototype.readAsDataURL;
 	const waiting = [];
@@ -133,8 +135,7 @@ const readJS = `{
 	window.fail = () => waiting.splice(0).forEach(([, fail]) => fail());
 }`
 
-// A file goes with the message and the conversation for which it was chosen, also
-// when it takes a while to read it.
+// A file belongs to the message and conversation for which it was chosen, even if reading it takes a while.
 func TestMessageWaitsForItsFilesToLoad(t *testing.T) {
 	f := newFake(t)
 	f.conversation("One")
@@ -148,7 +149,7 @@ func TestMessageWaitsForItsFilesToLoad(t *testing.T) {
 	p.To("#/s/s2")
 	p.Until("it is not in another conversation", "document.getElementById('title').innerText === 'Two' && !document.querySelector('#files li')")
 	read("read")
-	attach(t, p, "other.txt") // who reads it has read the first one
+	attach(t, p, "other.txt") // files are read in order, so this also reads the first one
 	read("read")
 	p.Until("only the second one is there", "[...document.querySelectorAll('#files li')].map(e => e.innerText.trim().replace(/\\s*✕/, '')).join() === 'other.txt'")
 	p.To("#/s/s1")
@@ -172,8 +173,8 @@ func TestMessageWaitsForItsFilesToLoad(t *testing.T) {
 	p.Shows("#files em", "unreadable")
 }
 
-// What was taken back before it was read waits no more: neither a prompt, whose
-// request is stopped, nor a follow-up, which ends with the request that it was for.
+// A message that is withdrawn before the agent reads it is no longer queued. That holds for a prompt, whose
+// request is stopped, and for a follow-up, which ends with its request.
 func TestWithdrawnMessageLeavesTheQueue(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)

@@ -8,7 +8,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// Who has to log in first finds what was not sent.
+// A user who must first log in finds the unsent message afterwards.
 func TestARefusedMessageIsThereAfterTheLogin(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
@@ -25,7 +25,8 @@ func TestARefusedMessageIsThereAfterTheLogin(t *testing.T) {
 	p.Until("it is not there twice", "!document.querySelector('#outbox > *')")
 }
 
-// A picture that arrives makes the conversation longer: nobody has gone up.
+// A picture that loads makes the conversation longer. The page must not treat that as the user scrolling
+// up.
 func TestThePageStaysAtTheEndWhenAPictureArrives(t *testing.T) {
 	f, p := talk(t)
 	f.long(40)
@@ -43,8 +44,7 @@ func TestThePageStaysAtTheEndWhenAPictureArrives(t *testing.T) {
 	p.Until("who goes up stays there", "!document.getElementById('latest').hidden")
 }
 
-// Words of code stand behind those before them, also while they are not rendered
-// yet.
+// Streamed code is appended directly after the code before it, even before it is rendered.
 func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -57,7 +57,7 @@ func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
 	p.Until("the next words stand behind", `document.querySelector('.md pre code').textContent === 'first\nfunc f() { return }\nthird'`)
 }
 
-// What is put aside while the list is open is seen, and so is what comes back.
+// New dead letters appear in an open list, and so do dead letters that return after a replay.
 func TestDeadLettersComeToTheListByThemselves(t *testing.T) {
 	f, p := furnished(t, "", "#/dead/d1", 1100, 760)
 	p.Click(".actions .strong")

@@ -14,8 +14,8 @@ import (
 
 const tabs = 8
 
-// A browser opens six connections to a host. With a stream for each tab the
-// seventh could not even load its list.
+// A browser opens at most six connections to a host. With one event stream per tab, the seventh tab could
+// not even load its list.
 func TestManyTabsShareOneEventStream(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -38,7 +38,7 @@ func TestManyTabsShareOneEventStream(t *testing.T) {
 	}
 	f.mu.Unlock()
 
-	// The tab that reads the stream is closed while it speaks.
+	// The tab that reads the stream is closed while text arrives.
 	first.Close()
 	f.text(r, "two ", 4)
 	f.opened(2)
@@ -56,8 +56,8 @@ func TestManyTabsShareOneEventStream(t *testing.T) {
 	}
 }
 
-// A tab that has heard nothing yet takes the stream up where it stands: what
-// happens while the tab that read it is gone is not lost.
+// A tab that has not received any event takes over the stream at its current position. Events that occur
+// while no tab reads the stream are not lost.
 func TestEventsBetweenTwoLeadingTabsAreShown(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -66,7 +66,7 @@ func TestEventsBetweenTwoLeadingTabsAreShown(t *testing.T) {
 	second := first.Another(f.url("#/s/s1"))
 	f.until("both have their messages", func() bool { return f.loads == 2 })
 	second.Until("the second is connected", "document.getElementById('link').innerText === ''")
-	f.set(func() { f.trouble = "later" }) // nobody reads from here
+	f.set(func() { f.trouble = "later" }) // from here on, no tab reads the stream
 	first.Close()
 	second.Shows("#link", "reconnecting…")
 	const r = "web:s1:m0"
@@ -77,8 +77,8 @@ func TestEventsBetweenTwoLeadingTabsAreShown(t *testing.T) {
 	second.Shows("#transcript .answer", "one")
 }
 
-// A tab that stands still keeps the stream to itself: another one that is looked
-// at takes it over, and what stood still goes on as one that is told.
+// A frozen tab still holds the lock on the stream. A visible tab takes the stream over, and the frozen tab
+// continues as a follower.
 func TestFrozenTabLosesTheLead(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -111,9 +111,8 @@ func TestFrozenTabLosesTheLead(t *testing.T) {
 	first.Until("the first leads again", "document.querySelector('.request').dataset.state === 'done'")
 }
 
-// The stream says once, when a request begins, that its words are not sent. A
-// tab that comes later has to know it too, and one that comes after the tab
-// that heard it is gone.
+// The stream reports only once, when a request begins, that its text is not streamed. A tab that is opened
+// later must know that too, even after the tab that received the report is closed.
 func TestLateTabIsToldThatTextIsMissing(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -128,7 +127,7 @@ func TestLateTabIsToldThatTextIsMissing(t *testing.T) {
 	f.emit("stream.gap", object{"requestId": torn, "topic": "out.req." + torn})
 	f.emit("stream.start", object{"requestId": whole})
 	said(first, note, 1)
-	// What a conversation replays for a tab that opens it does not say it again.
+	// The replay for a tab that opens the conversation does not repeat the report.
 	f.set(func() { f.running, f.from = []string{torn, whole}, len(f.events) })
 	f.text(whole, "words", 0)
 	second := first.Another(f.url("#/s/s1"))
@@ -152,8 +151,7 @@ func TestLateTabIsToldThatTextIsMissing(t *testing.T) {
 	said(fourth, note, 0)
 }
 
-// Without the lock each tab reads for itself, and six streams are all that a
-// browser has: what the test above shows is not for free.
+// Control: without the lock, each tab reads its own stream, and the browser allows only six.
 func TestControlWithoutTheLockEachTabHasAStreamAndSixAreAll(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")

@@ -23,8 +23,7 @@ func attach(t *testing.T, p *webuitest.Tab, name string) {
 	p.Until("the file is listed", fmt.Sprintf("document.querySelector('#files').innerText.includes(%q)", name))
 }
 
-// What is written and not sent is there after a reload, also in conversations
-// that are not shown then.
+// Unsent drafts survive a reload, also in conversations that are not shown.
 func TestADraftIsThereAfterAReload(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Old things")
@@ -51,7 +50,7 @@ func TestADraftIsThereAfterAReload(t *testing.T) {
 	p.Until("so is what begins a conversation", written("a new one"))
 }
 
-// The drafts that are kept are bounded: the oldest goes.
+// The number of stored drafts is bounded. The oldest draft is removed first.
 func TestFiftyDraftsAreKept(t *testing.T) {
 	const n = 52
 	f := newFake(t)
@@ -71,7 +70,7 @@ func TestFiftyDraftsAreKept(t *testing.T) {
 	}
 }
 
-// A message that was refused stays with its conversation, over a reload too.
+// A message that was refused stays with its conversation, even after a reload.
 func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) {
 	f, p := talk(t)
 	f.conversation("Another one")
@@ -93,8 +92,7 @@ func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) 
 	p.Until("they can be sent again", "document.getElementById('text').value.includes('remember the milk') && document.getElementById('text').value.includes('and these')")
 }
 
-// What is said while the conversation is loaded does not make it forget what was
-// not sent before.
+// Sending a message while the conversation is loading must not lose earlier unsent messages.
 func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
@@ -110,7 +108,7 @@ func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
 	p.Until("both are there", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).sort().join() === 'hello,refuse me'")
 }
 
-// What could not be kept is not taken: it stays in the box.
+// A message that cannot be stored is not accepted. It stays in the message box.
 func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
@@ -122,7 +120,7 @@ func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 		say(i)
 	}
 	const fifty = "document.querySelectorAll('#outbox > .failed').length === 50"
-	p.Until("fifty were refused", fifty) // each of them says why in the same place
+	p.Until("fifty were refused", fifty) // each of them shows its reason in the same place
 	say(50)
 	p.Shows("#problem", "50 messages are already waiting in this conversation. Send this one again when there are fewer.")
 	p.Until("the last one is in the box", written("note 50"))
@@ -131,9 +129,8 @@ func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 	p.Until("all are there after a reload", fifty+" && "+written("note 50"))
 }
 
-// Of a message with files that was left while it was sent it is said what is
-// known: that it has arrived when the page has heard of it, else that it may
-// have.
+// If the user leaves while a message with files is being sent, the page reports what it knows: that the
+// message arrived, if it has received the event, and otherwise that it may have arrived.
 func TestUnconfirmedMessageWithFilesIsNotReportedAsLost(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		f := newFake(t)
@@ -168,8 +165,8 @@ func TestUnconfirmedMessageWithFilesIsNotReportedAsLost(t *testing.T) {
 	}
 }
 
-// What another tab has said is shown when it was read while a message of ours was
-// on its way, whatever becomes of ours.
+// A message from another tab is shown if it was read while this tab was sending a message, whatever happens
+// to this tab's message.
 func TestMessageOfAnotherTabIsShownWhileSending(t *testing.T) {
 	for fate, ours := range map[string]struct {
 		words string

@@ -34,8 +34,7 @@ func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
 	p.Until("a message that is gone is said to be", "document.getElementById('problem').innerText.includes('no longer in the conversation')")
 }
 
-// On a phone the list lies over what was found, until Enter says that the words
-// are complete.
+// On a phone, the list covers the search results until the user completes the query with Enter.
 func TestASearchOnAPhoneShowsWhatItFound(t *testing.T) {
 	_, p := furnished(t, "", "", 360, 720)
 	p.Click("#side-open")
@@ -104,7 +103,7 @@ func TestRequestHasATimeline(t *testing.T) {
 
 func TestDamagedRowHidesNothingElse(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
-	const why = "The row bad is damaged. It was not used; restore the database from a copy."
+	const why = "The row bad is damaged and was not used. Restore the database from a backup."
 	for view, add := range map[string]func(){
 		"requests": func() {
 			f.requests = append(f.requests, object{"id": "bad", "sessionId": "", "client": "", "state": "damaged", "createdAt": 0, "steps": 0, "usage": object{}, "detail": why})
@@ -135,7 +134,7 @@ func TestDamagedRowHidesNothingElse(t *testing.T) {
 
 func TestDamagedMessageIsShownInPlace(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
-	const why = "The row s1/2 of the table history is damaged. It was not used; restore the database from a copy."
+	const why = "The row s1/2 of the table history is damaged and was not used. Restore the database from a backup."
 	f.set(func() {
 		damaged := object{"id": "bad", "requestId": "web:s1:m0", "createdAt": 0, "role": "system", "content": why, "damaged": true}
 		f.messages = slices.Insert(f.messages, 1, damaged)
@@ -268,7 +267,7 @@ func TestWorkflowsAreListedAndCancelled(t *testing.T) {
 	p.Picture("workflows", false)
 	p.Click("[name=ended]")
 	p.Until("all are listed", "document.querySelectorAll('[data-workflow]').length === 3 && location.hash === '#/workflows?ended=1'")
-	p.Until("why one failed is told", "document.querySelector('[data-workflow=w3] .bad').innerText.includes('nothing to wait for')")
+	p.Until("why one failed is told", "document.querySelector('[data-workflow=w3] .bad').innerText.includes('no task to wait for')")
 	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
 	p.Until("back are those that wait", "document.querySelectorAll('[data-workflow]').length === 2 && !document.querySelector('[name=ended]').checked")
 	p.Do(chromedp.Focus("[data-workflow=w1]"))
@@ -308,8 +307,7 @@ func TestWorkflowsAreRefreshed(t *testing.T) {
 	p.Until("nothing is left to cancel", "!document.querySelector('.actions')")
 }
 
-// Times are written as the language of the browser has them, and say of which
-// year they are when it is another one.
+// Times use the format of the browser's language. They contain the year if it is not the current one.
 func TestTimesAreCompleteInEveryLanguage(t *testing.T) {
 	_, p := talk(t)
 	for language, want := range map[string]string{
@@ -330,8 +328,8 @@ func TestTimesAreCompleteInEveryLanguage(t *testing.T) {
 	}
 }
 
-// What could not be loaded while the server was away is there when it is back,
-// and what was said about it is gone.
+// A view that could not be loaded while the server was unreachable is loaded when the server is back, and
+// the error message disappears.
 func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
 	f, p := furnished(t, "", "#/health", 1100, 760)
 	f.streaming()
@@ -351,8 +349,7 @@ func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// What changes by itself leaves the keyboard where a person has it, and what was
-// opened open.
+// A view that refreshes itself keeps the keyboard focus and the open folds.
 func TestRefreshKeepsTheFocus(t *testing.T) {
 	for _, c := range []struct {
 		name, hash, drawn, held string
@@ -448,7 +445,7 @@ func TestSettingsShowTheirSource(t *testing.T) {
 	p.Until("a reload keeps what was looked for", "document.querySelectorAll('[data-setting]').length === 1 && document.querySelector('[name=find]').value === 'steps'")
 }
 
-// Whatever others say is shown as what it is and becomes no part of the page.
+// Untrusted text is displayed as text and never becomes part of the page's markup.
 func TestHostileTextIsText(t *testing.T) {
 	f, p := furnished(t, hostile, "#/events", 1100, 760)
 	f.streaming()

@@ -70,8 +70,8 @@ func TestPageSupportsOnlyGETAndHEAD(t *testing.T) {
 	}
 }
 
-// What the policy forbids would fail only in a browser, and only where
-// somebody looks; so nothing of it may be written in the first place.
+// A violation of the Content Security Policy fails only in a browser, where a test may not notice it. The
+// page's source therefore must not contain anything that the policy forbids.
 func TestNothingInThePageNeedsAnotherHostOrInlineCode(t *testing.T) {
 	inline := regexp.MustCompile(`(?i)<script(?:[^>]*)>[^<]|<style|\son[a-z]+\s*=\s*"|\sstyle\s*=\s*"|javascript:`)
 	other := regexp.MustCompile(`(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}`)

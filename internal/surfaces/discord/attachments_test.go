@@ -82,8 +82,8 @@ func TestOnlyFilesOfTheListedHostsAndSizesAreKept(t *testing.T) {
 	}
 }
 
-// However many files are slow: what others say, also privately, comes soon, and
-// a command is acknowledged at once. The files can be had later.
+// Slow file downloads must not delay anything else: other messages arrive promptly, in servers and in
+// direct messages, and a command is acknowledged at once. The files can follow later.
 func TestSlowFilesHoldNothingUp(t *testing.T) {
 	for _, slow := range []time.Duration{0, time.Minute} {
 		t.Run(fmt.Sprint("each takes ", slow), func(t *testing.T) {

@@ -55,8 +55,9 @@ func TestWhatWasEditedDeletedOrArchivedMeanwhileIsSeenAfterADowntime(t *testing.
 	}
 }
 
-// A message of ours that is sent before a new session begins, as the answer that
-// a crash cut off is, comes after what was said meanwhile, and hides none of it.
+// The bot can send a message before a new gateway session begins, for example the rest of an answer
+// that a crash interrupted. That message is newer than the messages that users posted meanwhile, and
+// the backfill must still read those.
 func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	a, stop := w.connected(w.options())
@@ -69,7 +70,7 @@ func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As whoever shows the answer does.
+	// As the code that displays the answer does.
 	if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return store.SurfaceCache{}.PutMessage(tx, ours) }); err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +80,8 @@ func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
 	w.hearsOnly("heard", "said meanwhile", "the answer goes on")
 }
 
-// An answer that moves on is deleted where it was. A reply to it that is read later
-// is still one to us, though Discord shows nothing of what it replies to.
+// When the bot re-anchors an answer, it deletes the old message. A reply to the deleted message that
+// is read later still counts as a reply to the bot, although Discord no longer returns the original.
 func TestAReplyToWhatWeDeletedMeanwhileIsOneToUs(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	a, stop := w.connected(w.options())
@@ -93,7 +94,7 @@ func TestAReplyToWhatWeDeletedMeanwhileIsOneToUs(t *testing.T) {
 	w.server.ExpireSessions()
 	w.server.Say(w.channel, w.ann, "and more", discordtest.SayOptions{ReplyTo: ours.ID})
 	w.server.Delete(w.channel, ours.ID)
-	// As whoever moves the answer does.
+	// As the code that re-anchors the answer does.
 	if err := w.db.Update(t.Context(), func(tx *db.Tx) error {
 		return store.SurfaceCache{}.MarkDeleted(tx, discord.Platform, w.channel, ours.ID, 1)
 	}); err != nil {
@@ -105,19 +106,19 @@ func TestAReplyToWhatWeDeletedMeanwhileIsOneToUs(t *testing.T) {
 	}
 }
 
-// Discord tells of no thread that is archived. What was said in one while
-// nobody listened is looked for, whether it was begun then or long before.
+// Discord does not announce archived threads. The backfill must find messages that were posted in
+// them while the bot was offline, whether the thread is new or old.
 func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {
 	heard := func(t *testing.T, change func(*discord.Options)) (missing, twice int, w *world) {
 		w = newWorld(t, discordtest.Options{})
 		forum := w.server.Forum(w.guild, "ideas")
-		// Archived before anybody listened: nothing is known of it.
+		// This thread is archived before the bot first connects, so the bot does not know it.
 		old := w.server.Thread(w.channel, "old")
 		w.server.Say(old, w.ann, "before the bot was there", discordtest.SayOptions{})
 		w.server.Archive(old)
 		awake := w.server.Thread(w.channel, "archived, and active again")
 		w.server.Archive(awake)
-		// Private threads are listed by their age: this one is not on the first page.
+		// Discord lists private threads by age. This thread is not on the first page.
 		buried := w.server.PrivateThread(w.channel, "private, and long ago")
 		w.server.Archive(buried)
 		for i := range 120 {
@@ -161,7 +162,7 @@ func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {
 	}
 }
 
-// threadless is a table that forgets to look for threads.
+// threadless is a table that does not store gaps that cover a channel's threads.
 type threadless struct{ discord.GapTable }
 
 func (t threadless) OpenGap(tx *db.Tx, g discord.Gap) error {
@@ -171,7 +172,7 @@ func (t threadless) OpenGap(tx *db.Tx, g discord.Gap) error {
 	return t.GapTable.OpenGap(tx, g)
 }
 
-// forSome is a table that lists few gaps at a time.
+// forSome is a table that returns at most two gaps per call.
 type forSome struct{ discord.GapTable }
 
 func (f forSome) Gaps(q db.Queryer, _ int) ([]discord.Gap, error) { return f.GapTable.Gaps(q, 2) }
@@ -198,7 +199,7 @@ func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
 	}
 }
 
-// What is not read because it is too much leaves a line in the log.
+// If the backfill skips messages because there are too many, it writes a line to the log.
 func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
 	for said, told := range map[int]bool{2: false, 5: true, 150: true} {
 		t.Run(fmt.Sprint(said), func(t *testing.T) {
@@ -225,8 +226,9 @@ func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
 	}
 }
 
-// A channel that was deleted, while it was heard or while nobody listened,
-// leaves its name to another one; what was said in it is still remembered.
+// A deleted channel no longer owns its name, so that another channel can use it. This holds for
+// channels that are deleted while the bot is online and while it is offline. The messages of the
+// deleted channel stay in the cache.
 func TestADeletedChannelLeavesItsName(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	titled := func(title string) (ids []string) {
@@ -287,9 +289,9 @@ func TestADeletedChannelLeavesItsName(t *testing.T) {
 	}
 }
 
-// Discord tells of channels that the bot may not see, with their last message.
-// Asking for those is refused, and too many refusals ban the address. What was
-// said in them is not said to the bot, also when it is let in later.
+// Discord also sends channels that the bot cannot see, with the ID of their last message. Reading
+// those is refused, and too many refusals ban the IP address. Messages in them are not addressed to
+// the bot, even if it gains access later.
 func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	var hidden []string
@@ -337,7 +339,7 @@ func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
 	}
 }
 
-// The page of the history that names a message may be older than its deletion.
+// A history page can contain a message that is deleted while the page is processed.
 func TestWhatIsDeletedWhileTheHistoryIsReadIsNotHeard(t *testing.T) {
 	for _, deleted := range []bool{true, false} {
 		t.Run(fmt.Sprintf("deleted=%v", deleted), func(t *testing.T) {
@@ -376,7 +378,7 @@ func TestWhatIsDeletedWhileTheHistoryIsReadIsNotHeard(t *testing.T) {
 
 func TestWhatIsTooOldIsNotReadAfterADowntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Fake time begins before Discord's ids do.
+		// The fake clock starts before Discord's epoch.
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 		w := newWorld(t, discordtest.Options{Memory: true})
 		_, stop := w.connected(w.options())
@@ -393,11 +395,11 @@ func TestWhatIsTooOldIsNotReadAfterADowntime(t *testing.T) {
 	})
 }
 
-// What was said in a server before we came, or came back, was not said to us,
-// however long the session has been heard. What is said from then on is.
+// Messages posted in a server before the bot joined or rejoined are not addressed to it, however long
+// the gateway session exists. Messages posted after that are.
 func TestWhatWasSaidBeforeWeJoinedIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Fake time begins before Discord's ids do.
+		// The fake clock starts before Discord's epoch.
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 		w := newWorld(t, discordtest.Options{Memory: true})
 		_, stop := w.connected(w.options())
@@ -414,7 +416,7 @@ func TestWhatWasSaidBeforeWeJoinedIsNotRead(t *testing.T) {
 		w.server.Join(w.guild, w.server.Self(), "")
 		w.server.Say(fresh, w.ann, "welcome back", discordtest.SayOptions{})
 		w.hears("welcome back")
-		time.Sleep(time.Minute) // for what would be read beside it
+		time.Sleep(time.Minute) // leave time for a backfill that would be wrong
 		w.hearsOnly("before", "welcome back")
 	})
 }

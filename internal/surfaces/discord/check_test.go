@@ -9,7 +9,7 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// advice joins what was found wrong and what to do about it.
+// advice joins the failed findings with the suggested fixes.
 func advice(findings []discord.Finding) string {
 	var b strings.Builder
 	for _, f := range findings {

@@ -11,8 +11,9 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// However much others have said since, a message of ours is found, or it is said
-// that nobody knows: not to find it means to send it again.
+// However many messages others have posted since, FindNonce finds the bot's message or returns an
+// error that says the outcome is uncertain. If it reported "not found" instead, the message would be
+// sent twice.
 func TestAMessageIsFoundAmongManyOrNobodyKnows(t *testing.T) {
 	for name, c := range map[string]struct {
 		since     int
@@ -32,7 +33,7 @@ func TestAMessageIsFoundAmongManyOrNobodyKnows(t *testing.T) {
 				s := say(w, "hi there", "act-1")
 				o.Tables.Sends = &planned{SendTable: o.Tables.Sends, send: &s}
 				a, stop := w.connected(o)
-				stop() // so the gateway tells of nothing
+				stop() // so that the gateway does not deliver the message
 				before := time.Now()
 				w.server.Say(w.channel, w.ann, "a question", discordtest.SayOptions{})
 				if c.sent {
@@ -53,14 +54,14 @@ func TestAMessageIsFoundAmongManyOrNobodyKnows(t *testing.T) {
 	}
 }
 
-// Who may not read histories is told of none, as if nothing was there. What the
-// gateway has told of is enough; until it has told again what was not heard, nobody
-// knows.
+// Without READ_MESSAGE_HISTORY, Discord returns an empty history instead of an error. Messages that
+// the gateway delivered are then sufficient evidence. Until the gateway has replayed what the bot
+// missed, the outcome is uncertain.
 func TestWithoutTheHistoryTheGatewayIsAsked(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	w.server.Deny(w.channel, w.guild, discordtest.ReadMessageHistory)
 	a, stop := w.connected(w.options())
-	stop() // as if it was killed
+	stop() // as if the process was killed
 	w.server.FailNext("POST /channels/{channel}/messages", discordtest.CutAfter)
 	if _, err := a.Send(t.Context(), say(w, "hi", "act-1")); fault.KindOf(err) != fault.Timeout {
 		t.Fatal(err)

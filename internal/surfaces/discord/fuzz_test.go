@@ -9,8 +9,8 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// Whatever Discord tells, what people say after it is heard, and every line of
-// the log is one line.
+// After any odd event from Discord, the adapter still receives messages, and every log entry is one
+// line.
 func FuzzOddEventsDoNoHarm(f *testing.F) {
 	for _, kind := range []string{
 		"MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_DELETE", "MESSAGE_DELETE_BULK", "MESSAGE_REACTION_ADD", "GUILD_CREATE",
@@ -32,7 +32,7 @@ func FuzzOddEventsDoNoHarm(f *testing.F) {
 	n := 0
 	f.Fuzz(func(t *testing.T, kind, data string) {
 		if kind == "READY" || !json.Valid([]byte(data)) {
-			t.Skip() // a second READY is another session, and what is no JSON ends the connection
+			t.Skip() // a second READY is another session, and invalid JSON ends the connection
 		}
 		w.t = t
 		w.server.Tell(kind, json.RawMessage(data))

@@ -24,10 +24,11 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// long reports whether the long forms of the proofs are asked for.
+// long reports whether the long versions of the tests are enabled.
 func long() bool { return os.Getenv("LILAC_LONG") == "1" }
 
-// lost counts what of a number of messages was not heard exactly once.
+// lost returns how many of the expected messages were not received, and how many were received more
+// than once.
 func lost(said int, heard []string) (missing, twice int) {
 	count := map[string]int{}
 	for _, text := range heard {
@@ -44,7 +45,7 @@ func lost(said int, heard []string) (missing, twice int) {
 	return missing, twice
 }
 
-// faults are the ways in which a gateway's connection can end.
+// faults returns the ways in which a gateway connection can end.
 func faults(w *world) []func() {
 	drop := func(d discordtest.Drop) func() { return func() { w.server.DropGateway(d) } }
 	return []func(){
@@ -58,7 +59,7 @@ func faults(w *world) []func() {
 		drop(discordtest.CloseWith(4009)),
 		func() { w.server.ExpireSessions(); w.server.DropGateway(discordtest.Cut) },
 		func() { w.server.RefuseGateway(2); w.server.DropGateway(discordtest.Cut) },
-		func() { // silence, until the heartbeat shows it
+		func() { // silence, until the missing heartbeat acknowledgements reveal it
 			w.server.Silence(true)
 			time.Sleep(3 * time.Minute)
 			w.server.Silence(false)
@@ -71,8 +72,8 @@ func faults(w *world) []func() {
 	}
 }
 
-// talk says messages while faults happen, and counts what was not heard
-// exactly once. Time is fake in it.
+// talk posts messages during faults and returns how many were lost and how many were duplicated. It
+// uses fake time.
 func talk(t *testing.T, rounds int, change func(*discord.Options)) (missing, twice int) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
@@ -92,7 +93,7 @@ func talk(t *testing.T, rounds int, change func(*discord.Options)) (missing, twi
 			time.Sleep(time.Duration(round%7) * 13 * time.Second)
 			say()
 			if round%25 == 24 {
-				time.Sleep(time.Hour) // new sessions are rationed
+				time.Sleep(time.Hour) // the identify budget limits new sessions
 			}
 		}
 		deadline := time.Now().Add(12 * time.Hour)
@@ -114,14 +115,14 @@ func TestNoMessageIsLostOrHeardTwiceAcrossFaults(t *testing.T) {
 	if missing, twice := talk(t, rounds, func(*discord.Options) {}); missing != 0 || twice != 0 {
 		t.Errorf("%d lost, %d heard twice", missing, twice)
 	}
-	// Without reading what was said meanwhile the same faults lose messages.
+	// Without the backfill, the same faults lose messages.
 	if missing, _ := talk(t, 12, func(o *discord.Options) { o.BackfillMessages = 0 }); missing == 0 {
 		t.Error("without the histories nothing was lost: the test shows nothing")
 	}
 }
 
-// stale is a table that never writes the gateway's position down, and
-// forgetful one whose inbox has seen nothing.
+// stale is a table that never stores the gateway's sequence number. forgetful is an inbox that does
+// not recognize duplicates.
 type (
 	stale     struct{ discord.GatewayTable }
 	forgetful struct{ discord.Inbox }
@@ -156,8 +157,8 @@ func TestWhatTheGatewayTellsAgainIsHeardOnce(t *testing.T) {
 	}
 }
 
-// flap lets the gateway refuse a client's sessions for a day of fake time, and
-// returns how many it has begun and what Discord has against that.
+// flap invalidates the client's sessions for one day of fake time. It returns the number of sessions
+// that were started and the violations of Discord's rules.
 func flap(t *testing.T, change func(*discord.Options)) (begun int, violations []string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
@@ -166,7 +167,7 @@ func flap(t *testing.T, change func(*discord.Options)) (begun int, violations []
 		a := discord.New(o)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { _ = a.Run(ctx) }) // the fake says how it ends
+		running.Go(func() { _ = a.Run(ctx) }) // the fake reports the outcome
 		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(20 * time.Second) {
 			w.server.DropGateway(discordtest.Invalid)
 		}
@@ -186,15 +187,15 @@ func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
 	if begun, wrong := flap(t, func(*discord.Options) {}); begun > 200 || begun < 20 || len(wrong) > 0 {
 		t.Errorf("%d sessions were begun in a day: %q", begun, wrong)
 	}
-	// The same day without the ration is the end of the token.
+	// Without the identify limit, the same day exhausts the session starts, and Discord resets the
+	// token.
 	begun, wrong := flap(t, func(o *discord.Options) { o.IdentifyLimit = discord.IdentifyLimit{Burst: 1 << 30, Every: time.Second} })
 	if begun <= 1000 || !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "resets the token") }) {
-		t.Errorf("without a ration %d sessions were begun, and Discord says %q: the test shows nothing", begun, wrong)
+		t.Errorf("without an identify limit %d sessions were begun, and Discord says %q: the test shows nothing", begun, wrong)
 	}
 }
 
-// A client that comes back as fast as it can, without pauses either, is seen by
-// the fake within the hour.
+// The fake detects within an hour a client that reconnects without pauses and without backoff.
 func TestControlAnIdentifyStormIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true})
@@ -211,7 +212,7 @@ func TestControlAnIdentifyStormIsSeen(t *testing.T) {
 				t.Fatal(err)
 			}
 			var f struct{ Op int }
-			for f.Op = 10; err == nil && f.Op == 10; { // hello, then ready or the end
+			for f.Op = 10; err == nil && f.Op == 10; { // Hello, then Ready or the end
 				err = conn.ReadJSON(&f)
 			}
 			_ = conn.Close()
@@ -259,8 +260,8 @@ func TestWhatCannotBeHelpedIsTriedOnceAndSaid(t *testing.T) {
 	}
 }
 
-// watched is what /readyz says of an adapter: as in the program, a probe every
-// five seconds.
+// watched returns what /readyz reports for the probes. As in the program, they run every five
+// seconds.
 func watched(t *testing.T, probes ...health.Probe) (ready func() bool) {
 	m := health.New(health.Options{Probes: probes})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -278,7 +279,7 @@ func TestADeafBotSaysSo(t *testing.T) {
 		ready := watched(t, health.Probe{Name: "discord", Run: func(context.Context) error { return a.Healthy() }})
 		blind := watched(t)
 		time.Sleep(10 * time.Second)
-		for hour := range 24 { // of a good day, in which Discord asks now and then to come back
+		for hour := range 24 { // a normal day: Discord asks for a reconnect now and then
 			for range 360 {
 				if time.Sleep(10 * time.Second); !ready() {
 					t.Fatalf("a false alarm in hour %d: %v", hour, a.Healthy())
@@ -304,8 +305,8 @@ func TestADeafBotSaysSo(t *testing.T) {
 	})
 }
 
-// A gateway that greets and then refuses every session is heard, and still
-// nothing is heard of what people say.
+// A gateway that sends Hello and then rejects every session delivers no messages, so the adapter must
+// not report itself healthy.
 func TestAGreetingIsNotHearing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true})
@@ -339,7 +340,7 @@ func TestARestartResumesTheSessionAndHearsWhatWasSaidMeanwhile(t *testing.T) {
 	}
 	stop()
 	w.close()
-	// The session is gone, so the channel's history is read.
+	// The session is gone, so the adapter reads the channel's history.
 	w.server.ExpireSessions()
 	w.server.Say(w.channel, w.ann, "message 2", discordtest.SayOptions{})
 	thread := w.server.Thread(w.channel, "made while away")
@@ -353,8 +354,8 @@ func TestARestartResumesTheSessionAndHearsWhatWasSaidMeanwhile(t *testing.T) {
 	}
 }
 
-// The address at which a session is to be resumed may be gone, and an outage
-// costs no sessions: what was said meanwhile is heard by the old one.
+// The resume URL of a session can become unreachable. The adapter then resumes the same session at
+// another address, and an outage does not use up new sessions.
 func TestASessionIsResumedElsewhereWhenItsAddressIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true, ResumeURL: "ws://gone.invalid"})

@@ -11,7 +11,7 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// titled lists the channels of a title that are shown to us.
+// titled returns the IDs of visible channels with a title.
 func (w *world) titled(title string) (ids []string) {
 	w.t.Helper()
 	err := w.db.Read(context.Background(), func(q db.Queryer) error {
@@ -34,7 +34,7 @@ func (w *world) awaitTitled(what, title string, ids ...string) {
 	w.await(what, func() bool { return slices.Equal(w.titled(title), ids) })
 }
 
-// Nobody has to speak in a channel for its title to be known.
+// The bot knows a channel's title before anyone writes in it.
 func TestChannelsAreKnownByTheirTitlesFromTheStart(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	ops, vault := w.server.Channel(w.guild, "ops"), w.server.Channel(w.guild, "vault")
@@ -70,8 +70,8 @@ func TestATitleIsKnownWhenItsChannelIsShownToUs(t *testing.T) {
 	}
 }
 
-// A session of the gateway that is resumed does not begin with the channels;
-// those of a server that was allowed since are asked for.
+// A resumed gateway session does not start with the list of channels. If a server was allowed since,
+// the adapter requests its channels.
 func TestTheTitlesOfAServerThatIsAllowedLaterAreKnown(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	closed := w.options()

@@ -11,8 +11,8 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// A connection that ends while Discord is asked about a message takes nothing
-// of the message with it: it is past the position at which the next one resumes.
+// If the connection ends while the adapter looks up details of a message, the message must not be
+// lost: its sequence number is already acknowledged, so a resume does not replay it.
 func TestAMessageOutlivesTheConnectionItCameBy(t *testing.T) {
 	for _, dropped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dropped=%v", dropped), func(t *testing.T) {
@@ -37,10 +37,11 @@ func TestAMessageOutlivesTheConnectionItCameBy(t *testing.T) {
 	}
 }
 
-// Nobody knows whether a message is for us before its channel is known.
+// Whether a message is addressed to the bot depends on its channel, so the adapter must load the
+// channel first, however slow that is.
 func TestAMessageIsHeardThoughItsChannelIsLearntSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const threads = 40 // more than are looked at, at a time
+		const threads = 40 // more than the number of parallel lookups
 		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
 		o := w.options()
 		o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
@@ -58,7 +59,7 @@ func TestAMessageIsHeardThoughItsChannelIsLearntSlowly(t *testing.T) {
 		for _, m := range said {
 			w.server.Tell("MESSAGE_CREATE", m)
 		}
-		time.Sleep(time.Minute) // several heartbeats, whose answers are behind the messages
+		time.Sleep(time.Minute) // several heartbeats, whose acknowledgements queue behind the messages
 		w.server.DropGateway(discordtest.Reconnect)
 		time.Sleep(10 * time.Minute)
 		if got := len(w.said()); got != threads {

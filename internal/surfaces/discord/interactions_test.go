@@ -13,7 +13,7 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// desk notes what people asked for.
+// desk records the interactions that users triggered.
 type desk struct {
 	mu      sync.Mutex
 	running string
@@ -21,7 +21,7 @@ type desk struct {
 	stopped []string
 	asked   []surface.Message
 	wait    chan struct{}
-	// hold, if set, is what the question who asked waits for.
+	// hold, if not nil, blocks the lookup of the asker until it is closed.
 	hold chan struct{}
 }
 
@@ -73,8 +73,7 @@ func (d *desk) done() (stopped []string, asked []surface.Message) {
 	return append([]string{}, d.stopped...), append([]surface.Message{}, d.asked...)
 }
 
-// knowsCommands waits until Discord was told of the commands, and that was
-// written down.
+// knowsCommands waits until the commands are registered with Discord and the registration is stored.
 func (w *world) knowsCommands() {
 	w.t.Helper()
 	w.await("the commands", func() bool {
@@ -87,7 +86,7 @@ func (w *world) knowsCommands() {
 	})
 }
 
-// answered waits for what a person sees of an interaction.
+// answered waits for the visible response to an interaction and returns its text.
 func (w *world) answered(id string) string {
 	w.t.Helper()
 	w.await("an answer", func() bool {
@@ -135,7 +134,8 @@ func TestOnlyWhoAskedAndModeratorsMayStop(t *testing.T) {
 	}
 }
 
-// What another part sets off can have a longer id than a button.
+// Requests that another component starts can have IDs longer than Discord's limit for a button ID.
+// They can still be stopped.
 func TestARequestWithALongIdCanBeStopped(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	d := &desk{asker: w.ann.ID}
@@ -179,7 +179,7 @@ func TestCommandsAreAnswered(t *testing.T) {
 		t.Errorf("/help says %q", got)
 	}
 	status := w.server.Slash(w.channel, w.ann.ID, "status", nil)
-	w.server.AwaitInteraction(t, status) // acknowledged while the answer takes its time
+	w.server.AwaitInteraction(t, status) // acknowledged while the response is still pending
 	close(d.wait)
 	if got := w.answered(status); got != "Nothing is going on." {
 		t.Errorf("/status says %q", got)
@@ -228,8 +228,8 @@ func TestInteractionsInOtherChannelsAreRefused(t *testing.T) {
 
 var _ discord.Interactions = (*desk)(nil)
 
-// What was written down before a crash is done by the next start, for what it
-// meant then, and once.
+// An interaction that was stored before a crash is executed after the restart: once, and with the
+// meaning that it had when it was triggered.
 func TestWhatWasAskedForBeforeACrashIsDone(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	d := &desk{running: "discord:7:9", asker: w.bob.ID, hold: make(chan struct{})}
@@ -261,8 +261,8 @@ func TestWhatWasAskedForBeforeACrashIsDone(t *testing.T) {
 	}
 }
 
-// What was acknowledged shows that an answer is on its way until there is one,
-// also when it is only to say something.
+// An acknowledged interaction shows a pending response until the response arrives, even if the
+// response is only a text. A crash must not lose that response.
 func TestWhatWasToBeSaidBeforeACrashIsSaid(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	d := &desk{wait: make(chan struct{})}

@@ -12,8 +12,8 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// The bot's id counts only in the message's own text outside of code, and only
-// if Discord lists the bot as mentioned too.
+// A mention counts only in the message's own text, outside of code, and only if Discord also lists
+// the bot as mentioned.
 func TestOnlyAMentionInTheOwnTextCounts(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	w.connected(w.options())
@@ -78,7 +78,7 @@ func TestAnEditReportsTheMentionThatItAdds(t *testing.T) {
 	}
 }
 
-// factsOf waits for the event of a message and returns its facts.
+// factsOf waits for the event of a message and returns the facts in it.
 func (w *world) factsOf(id string) (f surface.Facts) {
 	w.t.Helper()
 	w.await("message "+id, func() bool {

@@ -77,14 +77,15 @@ func TestAReplyToUsIsAReplyToTheBotAndNoMention(t *testing.T) {
 	}
 }
 
-// answering is a table in which every nonce of ours is an answer's.
+// answering is a table in which every nonce of the bot belongs to an answer.
 type answering struct{ discord.SendTable }
 
 func (answering) AnsweredRequest(_ db.Queryer, _, nonce string) (string, error) {
 	return "r-" + nonce, nil
 }
 
-// A reply to an answer may come before the call that made it has ended.
+// A reply to an answer can arrive before the call that sent the answer returns. The adapter must
+// already know that the message is an answer.
 func TestAnAnswerIsKnownAsOneWhenTheGatewayTellsOfIt(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	o := w.options()
@@ -142,7 +143,7 @@ func TestOnlyWhoTheConfigurationAllowsIsHeard(t *testing.T) {
 				}
 			}
 			switch {
-			case c.want == nil: // nothing would tell that it has heard all
+			case c.want == nil: // no event would show that the adapter has processed everything
 			case c.want[0] == ann:
 				w.caughtUpIn(ann, "")
 			default:
@@ -187,8 +188,8 @@ func TestReactionsThatAreClearedAreRemovals(t *testing.T) {
 	}
 }
 
-// A message in a thread of which nothing is known is not lost because Discord
-// does not say at once which channel it belongs to.
+// Discord may fail to say which channel an unknown thread belongs to. A message in that thread must
+// not be lost; it waits until the channel is known.
 func TestAMessageWaitsUntilItsChannelIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
@@ -197,7 +198,7 @@ func TestAMessageWaitsUntilItsChannelIsKnown(t *testing.T) {
 		o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
 		thread := w.server.Thread(w.channel, "talk")
 		id := w.server.Say(thread, w.ann, "hello", discordtest.SayOptions{})
-		w.server.Archive(thread) // the gateway tells of active ones only
+		w.server.Archive(thread) // the gateway announces only active threads
 		w.connected(o)
 		w.server.Fail("GET /channels/{channel}", discordtest.ServerError, 40)
 		w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"id":%q,"channel_id":%q,"guild_id":%q,"author":{"id":%q},"content":"hello"}`, id, thread, w.guild, w.ann.ID)))
@@ -212,7 +213,7 @@ func TestAMessageWaitsUntilItsChannelIsKnown(t *testing.T) {
 
 func TestFilesAreKeptAndAChainOfRepliesIsCompleted(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
-	// Said before anybody listened, so the cache knows none of it.
+	// Posted before the adapter connected, so the cache does not contain these messages.
 	first := w.server.Say(w.channel, w.ann, "one", discordtest.SayOptions{})
 	second := w.server.Say(w.channel, w.bob, "two", discordtest.SayOptions{ReplyTo: first})
 	third := w.server.Say(w.channel, w.ann, "three", discordtest.SayOptions{ReplyTo: second})

@@ -10,8 +10,8 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// A call whose answer is lost may have used up a part of a limit: the next ones
-// wait as if it had. The fake Discord fails the test for one that does not.
+// A call whose response is lost may still have consumed part of a rate limit. Later calls must wait
+// as if it had. The fake Discord fails the test for calls that do not wait.
 func TestCallsThatAreNotAnsweredCount(t *testing.T) {
 	const edits = "PATCH /channels/{channel}/messages/{message}"
 	w := newWorld(t, discordtest.Options{Limits: map[string]discordtest.Limit{edits: {Requests: 3, Per: 2 * time.Second}}})

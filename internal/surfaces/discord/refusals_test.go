@@ -12,8 +12,8 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// Where the bot may not write, those who ask it again and again do not bring it
-// to Discord's limit of refused requests: it could not answer anywhere then.
+// Where the bot may not write, repeated requests from users must not push it to Discord's limit of
+// invalid requests. Beyond that limit, the bot could not answer anywhere.
 func TestWhereNothingMayBeWrittenItIsNotTriedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true})
@@ -24,7 +24,7 @@ func TestWhereNothingMayBeWrittenItIsNotTriedAgainAndAgain(t *testing.T) {
 		changed := 0
 		change := func(way func(channel, who string, p discordtest.Permission), p discordtest.Permission) {
 			way(quiet, w.server.Self().ID, p)
-			changed++ // what is heard behind it is heard later
+			changed++ // this message is received after the permission change
 			w.server.Say(w.channel, w.ann, fmt.Sprint("change ", changed), discordtest.SayOptions{})
 			w.hears(fmt.Sprint("change ", changed))
 		}
@@ -32,7 +32,7 @@ func TestWhereNothingMayBeWrittenItIsNotTriedAgainAndAgain(t *testing.T) {
 
 		reply := surface.Send{ChannelID: quiet, Content: surface.Content{Text: "hi"}, ReplyTo: asked}
 		before := w.writes()
-		for range 1_200 { // more than Lilac allows itself in ten minutes
+		for range 1_200 { // more than Lilac permits itself in ten minutes
 			if err := a.Typing(t.Context(), quiet); fault.KindOf(err) != fault.Denied {
 				t.Fatalf("typing: %v", err)
 			}
@@ -47,20 +47,20 @@ func TestWhereNothingMayBeWrittenItIsNotTriedAgainAndAgain(t *testing.T) {
 			t.Errorf("elsewhere: %v", err)
 		}
 
-		// Time passes, and nobody says that it is permitted now.
+		// Time passes without an event that restores the permission.
 		time.Sleep(3 * time.Minute)
 		before = w.writes()
 		if _, err := a.Send(t.Context(), reply); fault.KindOf(err) != fault.Denied || w.writes()-before != 1 {
 			t.Errorf("after a while: %v, %d requests", err, w.writes()-before)
 		}
 
-		// What is permitted is done at once.
+		// After the permission is restored, the adapter uses it at once.
 		change(w.server.Permit, discordtest.SendMessages)
 		if _, err := a.Send(t.Context(), reply); err != nil {
 			t.Errorf("when it is permitted: %v", err)
 		}
 
-		// Where files or replies alone are refused, text is not.
+		// If only files or only replies are denied, text still works.
 		change(w.server.Deny, discordtest.AttachFiles|discordtest.ReadMessageHistory)
 		plain, withFile := reply, reply
 		plain.ReplyTo, withFile.ReplyTo = "", ""
@@ -70,7 +70,7 @@ func TestWhereNothingMayBeWrittenItIsNotTriedAgainAndAgain(t *testing.T) {
 			if _, err := a.Send(t.Context(), withFile); fault.KindOf(err) != fault.Denied {
 				t.Errorf("a file: %v", err)
 			}
-			// A reply is sent without its reference.
+			// The adapter sends the reply without its reference.
 			if m, err := a.Send(t.Context(), reply); err != nil || m.ReplyTo != "" {
 				t.Errorf("a reply: %+v, %v", m, err)
 			}
@@ -84,8 +84,8 @@ func TestWhereNothingMayBeWrittenItIsNotTriedAgainAndAgain(t *testing.T) {
 	})
 }
 
-// Answers that stand where nothing may be edited are tried again for long, and
-// use up no more of that limit than one does.
+// An answer in a channel where edits are denied is retried for a long time. The retries must count as
+// only one request against the limit of invalid requests.
 func TestEditsThatAreRefusedAreNotTriedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true})
@@ -103,7 +103,7 @@ func TestEditsThatAreRefusedAreNotTriedAgainAndAgain(t *testing.T) {
 			return n
 		}
 		changed := 0
-		told := func() { // what is heard behind a change is heard later
+		told := func() { // a message posted after the change is received after it
 			changed++
 			aside := w.server.Channel(w.guild, fmt.Sprint("aside", changed))
 			w.server.Say(aside, w.ann, fmt.Sprint("change ", changed), discordtest.SayOptions{})
@@ -127,7 +127,7 @@ func TestEditsThatAreRefusedAreNotTriedAgainAndAgain(t *testing.T) {
 	})
 }
 
-// writes is how many requests have come that write.
+// writes returns the number of received write requests.
 func (w *world) writes() (n int) {
 	for _, r := range w.server.Requests() {
 		if strings.HasPrefix(r.Route, "POST /channels/") {

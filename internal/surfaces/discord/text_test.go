@@ -8,8 +8,8 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// What is said in other ways than in words is heard as words: the boxes of
-// programs, forwards, stickers, polls. A preview of a link is not said.
+// Content without message text is converted to text: embeds of bots, forwards, stickers and polls.
+// Link previews are not, because the user did not write them.
 func TestWhatIsSaidWithoutWordsIsHeard(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	w.connected(w.options())

@@ -9,8 +9,8 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// One refusal of the token silences the bot for a minute, and is told; when
-// Discord takes it again the bot goes on. While it does not, it is asked rarely.
+// After Discord rejects the token once, the bot pauses for a minute and reports the problem. It
+// resumes when Discord accepts the token again. Until then, it retries rarely.
 func TestATokenThatIsRefusedIsTriedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		refusals int

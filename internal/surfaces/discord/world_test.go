@@ -21,25 +21,25 @@ import (
 	"lilac/internal/testkit/logtest"
 )
 
-// world is a fake Discord with a server of one channel and two people, and
-// what an adapter needs.
+// world is a fake Discord with one server, one channel and two users, together with the adapter's
+// dependencies.
 type world struct {
 	t testing.TB
-	// ration is the default where time is fake; else sessions follow each other
-	// without a pause.
-	ration  discord.IdentifyLimit
-	server  *discordtest.Server
-	guild   string
-	channel string
-	ann     discordtest.User
-	bob     discordtest.User
+	// identifyLimit is the default limit if the test uses fake time. Otherwise sessions can start without a
+	// pause.
+	identifyLimit discord.IdentifyLimit
+	server        *discordtest.Server
+	guild         string
+	channel       string
+	ann           discordtest.User
+	bob           discordtest.User
 
 	dir    string
 	db     *db.DB
 	blobs  *store.Blobs
 	log    *logtest.Log
 	opened bool
-	// marks counts what was told for caughtUp.
+	// marks counts the marker events that caughtUp has sent.
 	marks int
 
 	mu     sync.Mutex
@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t testing.TB, o discordtest.Options) *world {
 	w := &world{t: t, server: discordtest.New(t, o), dir: t.TempDir(), log: &logtest.Log{}}
 	if !o.Memory {
-		w.ration = discord.IdentifyLimit{Burst: 20, Every: time.Minute, MinInterval: time.Millisecond}
+		w.identifyLimit = discord.IdentifyLimit{Burst: 20, Every: time.Minute, MinInterval: time.Millisecond}
 	}
 	w.ann, w.bob = w.server.User("Ann"), w.server.User("Bob")
 	w.guild = w.server.Guild("home", w.ann, w.bob)
@@ -63,7 +63,7 @@ func newWorld(t testing.TB, o discordtest.Options) *world {
 	return w
 }
 
-// open opens the database, as a start of the program does.
+// open opens the database, as the program does at startup.
 func (w *world) open() {
 	w.t.Helper()
 	d, err := db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: store.Migrations})
@@ -101,13 +101,13 @@ func (w *world) options() discord.Options {
 		},
 		DB: w.db, Tables: discord.TablesOf(store.Discord{}), Blobs: w.blobs,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, IdentifyLimit: w.ration,
+		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, IdentifyLimit: w.identifyLimit,
 	}
 }
 
 func hostOf(address string) string { return strings.TrimPrefix(address, "http://") }
 
-// run runs an adapter until the returned function is called.
+// run runs an adapter until the test calls stop.
 func (w *world) run(o discord.Options) (a *discord.Adapter, stop func()) {
 	w.t.Helper()
 	a = discord.New(o)
@@ -127,7 +127,7 @@ func (w *world) run(o discord.Options) (a *discord.Adapter, stop func()) {
 	return a, stop
 }
 
-// connected runs an adapter and waits until it hears.
+// connected runs an adapter and waits until it receives events.
 func (w *world) connected(o discord.Options) (*discord.Adapter, func()) {
 	w.t.Helper()
 	a, stop := w.run(o)
@@ -147,7 +147,7 @@ func (w *world) await(what string, holds func() bool) {
 	}
 }
 
-// published returns the events of a type.
+// published returns the published events of a type.
 func (w *world) published(kind event.Type) (out []event.Payload) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -165,7 +165,7 @@ func (w *world) published(kind event.Type) (out []event.Payload) {
 	return out
 }
 
-// said returns the texts of the messages that were published.
+// said returns the texts of the published messages.
 func (w *world) said() (out []string) {
 	for _, p := range w.published(event.AdapterMessageCreated) {
 		out = append(out, p.(event.AdapterMessage).Text)
@@ -173,7 +173,7 @@ func (w *world) said() (out []string) {
 	return out
 }
 
-// hears waits until a text was published, and returns its message and facts.
+// hears waits until a message with the text is published and returns it with its facts.
 func (w *world) hears(text string) (m event.AdapterMessage, f surface.Facts) {
 	w.t.Helper()
 	w.await("hearing "+text, func() bool {
@@ -192,16 +192,16 @@ func (w *world) hears(text string) (m event.AdapterMessage, f surface.Facts) {
 	return m, f
 }
 
-// caughtUp waits until all that Discord has said is taken in, with what it tells
-// of a server's channels some time after a session has begun. A message would
-// not show that: it may be read in a history before. Reactions are in none.
+// caughtUp waits until the adapter has processed all gateway events, including those that Discord
+// sends about a server's channels some time after the session starts. It uses a reaction as the
+// marker: a message could be read earlier from the history, but a reaction cannot.
 func (w *world) caughtUp() {
 	w.t.Helper()
 	w.caughtUpIn(w.channel, w.guild)
 }
 
-// caughtUpIn is [world.caughtUp] by a channel that is heard; one of no server is
-// private.
+// caughtUpIn is like [world.caughtUp], but sends the marker in the given channel. An empty guild
+// means a direct message channel.
 func (w *world) caughtUpIn(channel, guild string) {
 	w.t.Helper()
 	w.marks++
@@ -215,7 +215,7 @@ func (w *world) caughtUpIn(channel, guild string) {
 	})
 }
 
-// nothingLeft waits until no history is to be read any more.
+// nothingLeft waits until the backfill has no gaps left.
 func (w *world) nothingLeft() {
 	w.t.Helper()
 	w.await("nothing is left to read", func() bool {
@@ -234,7 +234,7 @@ func (w *world) hearsOnly(texts ...string) {
 	}
 }
 
-// cache reads what is remembered.
+// cached reads a message from the cache.
 func (w *world) cached(channel, id string) (m surface.Message, err error) {
 	err = w.db.Read(context.Background(), func(q db.Queryer) error {
 		m, err = store.SurfaceCache{}.Message(q, discord.Platform, channel, id)

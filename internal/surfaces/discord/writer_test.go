@@ -52,7 +52,7 @@ func TestWhatIsSentIsThereOnceAsItWasMeant(t *testing.T) {
 	if m, _ := w.server.Message(w.channel, first.ID); m.Content != "hi, Ann" || len(m.Buttons) != 0 {
 		t.Errorf("after the edit: %+v", m)
 	}
-	large := say(w, "", "act-3") // each small enough, and together more than one file may have
+	large := say(w, "", "act-3") // each file is small enough, but the total exceeds the limit of one file
 	large.Files = []surface.File{{Name: "a.bin", Data: make([]byte, 6<<20)}, {Name: "b.bin", Data: make([]byte, 6<<20)}}
 	if _, err := a.Send(t.Context(), large); err != nil {
 		t.Errorf("two large files: %v", err)
@@ -110,7 +110,7 @@ func refusals(t *testing.T) {
 			t.Errorf("editing into %+v: %v", c.fault, err)
 		}
 		w.server.ClearFaults()
-		time.Sleep(5 * time.Minute) // what was refused is tried again by then
+		time.Sleep(5 * time.Minute) // by then, the adapter retries what was refused
 	}
 	for _, f := range []discordtest.Fault{{RetryAfter: time.Second}, {RetryAfter: time.Second, Global: true}, {RetryAfter: time.Second, Shared: true}} {
 		w.server.FailNext("PATCH", f)
@@ -118,8 +118,7 @@ func refusals(t *testing.T) {
 			t.Errorf("a 429 that passes, %+v: %v", f, err)
 		}
 	}
-	// Nothing is changed in a thread that is archived, and what is written there
-	// makes it active again.
+	// Messages in an archived thread cannot be edited. A new message unarchives the thread.
 	thread := w.server.Thread(w.channel, "thread")
 	inThread := say(w, "hi", "")
 	inThread.ChannelID = thread
@@ -169,7 +168,7 @@ func TestAMessageIsFoundByItsNonce(t *testing.T) {
 	}
 	w.hears("hi")
 	stop()
-	a, _ = w.connected(w.options()) // a restart remembers it
+	a, _ = w.connected(w.options()) // the sent message survives a restart
 	m, found, err := a.FindNonce(t.Context(), w.channel, "act-1", time.Now().Add(-time.Minute))
 	if err != nil || !found || m.Text != "hi" || !m.FromSelf {
 		t.Errorf("found %+v, %v, %v", m, found, err)
@@ -198,7 +197,7 @@ func TestAMessageThatNobodyToldOfIsFoundInTheHistory(t *testing.T) {
 	plan := &planned{SendTable: o.Tables.Sends}
 	o.Tables.Sends = plan
 	a, stop := w.connected(o)
-	stop() // so the gateway tells of nothing
+	stop() // so that the gateway does not deliver the message
 	s := say(w, "hi there", "act-1")
 	w.server.FailNext("POST /channels/{channel}/messages", discordtest.CutAfter)
 	if _, err := a.Send(t.Context(), s); fault.KindOf(err) != fault.Timeout {
@@ -237,8 +236,8 @@ func TestASecondProgramOnTheSameTokenIsWarnedOf(t *testing.T) {
 	}
 }
 
-// streams edits 60 messages in 20 channels for some seconds of fake time, and
-// counts the 429s.
+// streams edits 60 messages in 20 channels for some seconds of fake time. It returns the number of
+// 429 responses and the number of edits.
 func streams(t *testing.T, edit func(w *world, a *discord.Adapter) func(ref event.MessageRef, text string)) (refused, edits int) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true})
@@ -303,7 +302,7 @@ func TestSixtyStreamsKeepDiscordsLimits(t *testing.T) {
 	if refused != 0 || edits < 100 {
 		t.Errorf("%d of %d edits were refused", refused, edits)
 	}
-	// The same edits by a client that knows no limits.
+	// The same edits by a client without a rate limiter.
 	refused, _ = streams(t, func(w *world, _ *discord.Adapter) func(event.MessageRef, string) {
 		client := w.options().HTTP
 		return func(ref event.MessageRef, text string) {
@@ -329,7 +328,7 @@ func TestSixtyStreamsKeepDiscordsLimits(t *testing.T) {
 	}
 }
 
-// payload is what of a written message says whom it may notify.
+// payload is the part of a message that says whom it may notify.
 type payload struct {
 	Content  string
 	Mentions *struct {
@@ -340,7 +339,7 @@ type payload struct {
 	} `json:"allowed_mentions"`
 }
 
-// decodePayload reads a body of any of the forms in which messages go out.
+// decodePayload decodes a message body in any of the formats that the adapter sends.
 func decodePayload(r *http.Request) (p payload, err error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -381,8 +380,8 @@ func FuzzNothingThatGoesOutCanPingWhomItShouldNot(f *testing.F) {
 		if file != "" {
 			s.Files = []surface.File{{Name: file, Data: []byte("x")}}
 		}
-		_, _ = a.Send(t.Context(), s)                                                        // refusing is fine
-		_ = a.Edit(t.Context(), event.MessageRef{ChannelID: "7", MessageID: "9"}, s.Content) // refusing is fine
+		_, _ = a.Send(t.Context(), s)                                                        // a refusal is fine
+		_ = a.Edit(t.Context(), event.MessageRef{ChannelID: "7", MessageID: "9"}, s.Content) // a refusal is fine
 		for _, p := range got {
 			if p.Mentions == nil || p.Mentions.Parse == nil || len(p.Mentions.Parse) != 0 || len(p.Mentions.Roles) != 0 || p.Mentions.Reply {
 				t.Fatalf("it may ping: %+v", p)

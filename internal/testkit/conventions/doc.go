@@ -1,4 +1,3 @@
-// Package conventions holds the rules of this repository as tests: which package may
-// import which, imports that are banned, how packages are named, and that the
-// generated documents say what the code does. It has no code that runs.
+// Package conventions tests the rules of this repository: which package may import which, banned
+// imports, package names, and that the generated documents match the code. It contains only tests.
 package conventions

@@ -122,8 +122,8 @@ func writeKeys(b *strings.Builder, s *jsonschema.Schema, prefix string) {
 	}
 }
 
-// payloads has a zero value for every payload of the catalog, so that the
-// document shows the fields that the code has.
+// payloads returns a zero value for every payload in the catalog, from which the document derives
+// the fields.
 func payloads() map[event.Type]event.Payload {
 	out := map[event.Type]event.Payload{}
 	for _, p := range []event.Payload{

@@ -90,7 +90,7 @@ var banned = map[string]string{
 	"log":           "log/slog, passed in",
 }
 
-// vagueNames say nothing about what a package promises.
+// vagueNames lists package names that say nothing about a package's purpose.
 var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "manager", "misc", "base", "types"}
 
 type pkg struct {

@@ -10,7 +10,7 @@ import (
 	"lilac/internal/telemetry/metrics"
 )
 
-// metricsDoc describes what every package declares, as app joins it.
+// metricsDoc documents the metrics that all packages declare, as app combines them.
 func metricsDoc(*testing.T) string {
 	var r metrics.Registry
 	observe.New(&r, nil)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// testOnly lists texts that only the program for tests may contain: the linked
-// symbols of test support, and the variables that it obeys.
+// testOnly lists texts that must not appear in the released binary: linked symbols of test
+// support, and the environment variables that it reads.
 var testOnly = []string{"lilac/internal/testkit/", "LILAC_KILL_AT", "LILAC_WITHOUT"}
 
 func TestTheReleaseContainsNoTestSupport(t *testing.T) {
@@ -30,8 +30,7 @@ func TestControlTheProgramForTestsContainsTestSupport(t *testing.T) {
 	}
 }
 
-// built links a command and returns the binary, whose symbol table names every
-// linked function.
+// built builds a command and returns the binary, whose symbol table names every linked function.
 func built(t *testing.T, command string) []byte {
 	t.Helper()
 	if testing.Short() {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// specified are the test cases that the specification of environment events
-// names (7.1 to 7.5), and the tests that show them.
+// specified maps the test cases in the specification of environment events (7.1 to 7.5) to the
+// tests that cover them.
 var specified = map[string]string{
 	"publish_success":           "core/environment/service_test.go",
 	"publish_idempotency":       "core/environment/service_test.go",
@@ -48,8 +48,8 @@ var specified = map[string]string{
 	"existing_emit_unchanged": "serve/httpapi/projection_test.go",
 }
 
-// accepted are the points of acceptance that it lists (8.1 to 8.6), and the
-// tests that show them.
+// accepted maps the acceptance criteria of the specification (8.1 to 8.6) to the tests that cover
+// them.
 var accepted = map[string][]string{
 	"Event Definition":             {"foundation/event/event_test.go TestEnvironmentEvents"},
 	"EventBus Enhancement":         {"core/environment/match_test.go TestMatch", "core/environment/agent_test.go TestEventHandlerAgent"},
@@ -86,7 +86,7 @@ func TestEverySpecifiedCaseOfEnvironmentEventsHasItsTest(t *testing.T) {
 	}
 }
 
-// shows reports it when what shows a point is not in its file.
+// shows fails the test if the file does not contain the test for a point.
 func shows(t *testing.T, point, file, words string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Span is a part of a file, from Start up to but without End.
+// Span is the part of a file from the offset Start, inclusive, to End, exclusive.
 type Span struct{ Start, End int }
 
-// The kinds of a page of a b-tree, from the format of SQLite.
+// The types of b-tree pages in the SQLite file format.
 const (
 	interiorIndex = 0x02
 	interiorTable = 0x05
@@ -16,13 +16,14 @@ const (
 	leafTable     = 0x0d
 )
 
-// maxDepth is more than any tree of 4 KB pages is deep.
+// maxDepth is greater than the depth of any valid b-tree of 4 KB pages. It stops the walk
+// if pages form a cycle.
 const maxDepth = 20
 
-// Cells returns where the rows of a table are in a database file whose log was
-// folded in. Root is the table's rootpage in sqlite_master. Each span is what
-// one page holds of one row: a row that is too long for its page has further
-// spans for its overflow pages.
+// Cells returns the spans of the rows of a table in a database file. The write-ahead log
+// must have been checkpointed. root is the rootpage of the table in sqlite_master. Each span
+// is the part of one row on one page: a row that is too long for its page has more spans, on
+// its overflow pages.
 func Cells(file []byte, root int) ([]Span, error) {
 	if len(file) < 100 {
 		return nil, fmt.Errorf("a file of %d bytes is no database", len(file))
@@ -64,7 +65,7 @@ func (w *walk) tree(number, depth int) error {
 			}
 			at += 4
 		}
-		if kind != interiorTable { // which holds no rows, only row numbers
+		if kind != interiorTable { // interior table pages contain only rowids, no rows
 			if err := w.cell(at, kind == leafTable); err != nil {
 				return err
 			}
@@ -79,7 +80,9 @@ func (w *walk) tree(number, depth int) error {
 	return fmt.Errorf("page %d is of the unknown kind %#x", number, kind)
 }
 
-// cell notes a row: its size, its number if it has one, and its content.
+// cell adds the spans of the cell at an offset: its payload size, its rowid if numbered is
+// true, and its payload. The formulas for the size of the local payload are from the section
+// "B-tree Cell Format" of the SQLite file format.
 func (w *walk) cell(at int, numbered bool) error {
 	size, n := varint(w.file[at:])
 	end := at + n

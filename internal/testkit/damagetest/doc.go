@@ -1,8 +1,7 @@
-// Package damagetest finds the bytes of rows in a database file, so that a test
-// can damage exactly those: a byte of free space, of a free page or of an old
-// version of a row means nothing to anybody, and a test that flips such bytes
-// measures its own luck. [Cells] follows the pages of a table as the file format
-// of SQLite describes them.
+// Package damagetest damages random bytes of rows in a database file, to test that the
+// damage is detected. It changes only bytes that belong to rows: bytes in free space, free
+// pages or old row versions have no meaning, so flips there would not test anything. [Cells]
+// finds the rows of a table; see https://www.sqlite.org/fileformat.html.
 //
-// Only tests import it.
+// Only tests import this package.
 package damagetest

@@ -13,25 +13,25 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// Case is a sound database and what is known of it.
+// Case is an undamaged database and the functions that examine copies of it.
 type Case struct {
-	// Dir holds the database; it is closed.
+	// Dir is the directory of the database, which must be closed.
 	Dir        string
 	Migrations []db.Migration
-	// Tables are those whose rows are damaged.
+	// Tables names the tables whose rows to damage.
 	Tables []string
-	// Verify reports damaged rows, as the deep check does. Its control is the
-	// check of the structure alone, which must miss some.
+	// Verify reports damaged rows by their checksums, as the deep check does. As a
+	// control, the structural check alone must miss some of the damage.
 	Verify func(ctx context.Context, d *db.DB) (bad []string, err error)
-	// Serve reads everything as the program does and says what it got that had
-	// not been written; an error is no wrong answer.
+	// Serve reads all rows like the program does. It describes a result that differs
+	// from what was written, or returns "" if there is none. Errors are allowed.
 	Serve func(ctx context.Context, d *db.DB) (wrong string)
 }
 
-// Flip changes one random byte of a random row, n times, each in a fresh copy,
-// and fails the test unless every flip is found and nothing wrong is served.
-// Only a flip after which every row reads as before, value for value, may go
-// unnoticed: the format has bytes that nobody reads.
+// Flip changes one random byte of a random row, n times, each time in a new copy. It fails
+// the test if a flip is not detected, or if Serve returns a wrong result. A flip may remain
+// undetected only if all rows still have the same values, because the file format contains
+// bytes that SQLite does not read.
 func (c Case) Flip(t *testing.T, n int, seed uint64) {
 	t.Helper()
 	sound, err := os.ReadFile(filepath.Join(c.Dir, db.FileName))
@@ -94,9 +94,9 @@ func (c Case) spans(t *testing.T, file []byte) (spans []Span) {
 	return spans
 }
 
-// seen is what became of one damaged copy.
+// seen is the result of the examination of one copy.
 type seen struct {
-	structure bool // refused, or found without looking at checksums
+	structure bool // the open failed, or the structural check found damage
 	checked   bool
 	wrong     string
 	dump      string
@@ -133,7 +133,7 @@ func (c Case) examine(t *testing.T, file []byte) (s seen) {
 	return s
 }
 
-// dump is every value of every row, with its kind.
+// dump returns every value of every row, with its type.
 func (c Case) dump(q db.Queryer) (string, error) {
 	var b strings.Builder
 	for _, table := range c.Tables {
@@ -157,7 +157,7 @@ func (c Case) dump(q db.Queryer) (string, error) {
 			}
 			for i, v := range values {
 				if blob, ok := v.([]byte); ok && len(blob) == 0 {
-					values[i] = nil // the program reads both the same
+					values[i] = nil // the program does not distinguish NULL from an empty blob
 				}
 			}
 			fmt.Fprintf(&b, "%s %#v\n", table, values)

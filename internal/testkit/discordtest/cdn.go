@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// urlLife is how long a signed address of an attachment works. That they expire
-// is documented (API Reference, "Signed Attachment CDN URLs"), after what time is
-// not.
+// urlLife is how long a signed attachment URL is valid. Discord documents that the URLs
+// expire (API Reference, "Signed Attachment CDN URLs"), but not when.
 const urlLife = 24 * time.Hour
 
 type storedFile struct {
@@ -25,7 +24,7 @@ type storedFile struct {
 	contentType string
 }
 
-// storeLocked keeps a file and gives the attachment that shows it.
+// storeLocked stores a file and returns its attachment.
 func (s *Server) storeLocked(channelID, name, contentType string, data []byte) Attachment {
 	id := s.mintLocked()
 	if contentType == "" || contentType == "application/octet-stream" {
@@ -38,7 +37,8 @@ func (s *Server) storeLocked(channelID, name, contentType string, data []byte) A
 	return Attachment{ID: id, Name: name, ContentType: contentType, Size: len(data), URL: s.CDNURL + at}
 }
 
-// wireAttachment signs the address anew, as Discord does whenever it is read.
+// wireAttachment encodes an attachment with a newly signed URL, because Discord signs
+// URLs whenever a client reads them.
 func (s *Server) wireAttachment(a Attachment) object {
 	signed := s.SignURL(a.URL)
 	return object{
@@ -46,11 +46,11 @@ func (s *Server) wireAttachment(a Attachment) object {
 	}
 }
 
-// SignURL gives an address of the CDN the ex, is and hm of now.
+// SignURL signs a CDN URL as of now: it sets the query parameters ex, is and hm.
 func (s *Server) SignURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
-		panic("discordtest: sign " + address) // a test's mistake
+		panic("discordtest: sign " + address) // a mistake in the test
 	}
 	issued := s.o.Now()
 	q := url.Values{"ex": {strconv.FormatInt(issued.Add(urlLife).Unix(), 16)}, "is": {strconv.FormatInt(issued.Unix(), 16)}}
@@ -65,14 +65,14 @@ func (s *Server) sign(path, ex, is string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// ExpireFiles ends the term of all addresses that were signed so far.
+// ExpireFiles expires all URLs signed so far.
 func (s *Server) ExpireFiles() { s.term.Add(1) }
 
-// maxRefreshed is how many addresses one call renews.
+// maxRefreshed is the maximum number of URLs in one refresh call.
 const maxRefreshed = 50
 
-// refreshURLs renews the addresses of files. Discord documents neither the
-// route nor its limit; this is what its own client does.
+// refreshURLs signs attachment URLs again. Discord documents neither the route nor its
+// limit; this follows the behavior of Discord's own client.
 func (c *call) refreshURLs() answer {
 	var in struct {
 		URLs []string `json:"attachment_urls"`
@@ -120,5 +120,5 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", file.contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(file.data)))
-	_, _ = w.Write(file.data) // a client that went away misses it
+	_, _ = w.Write(file.data) // the client may have disconnected
 }

@@ -18,11 +18,10 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// The library's gateway has data races of its own, between its heartbeats and
-// its close. Under -race the server is held to its rules by the tests that
-// speak to it without the library.
+// The library's gateway has data races between its heartbeats and its close. Under -race,
+// only the tests that do not use the library exercise the server.
 
-// client is the real library, connected to a fake.
+// client is the real client library, connected to a fake server.
 type client struct {
 	t *testing.T
 	s *discordtest.Server
@@ -85,7 +84,7 @@ func (c *client) take(change func()) {
 	}
 }
 
-// await waits for the events to hold something.
+// await waits until holds returns true for the received events.
 func (c *client) await(what string, holds func([]event) bool) {
 	c.t.Helper()
 	deadline := time.After(time.Minute)
@@ -114,7 +113,7 @@ func (c *client) kinds() string {
 	return fmt.Sprint(all)
 }
 
-// texts are the contents of the messages that were told of, in order.
+// texts returns the contents of the received messages, in order.
 func (c *client) texts() (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The limits of components, their types and the styles of buttons.
+// Limits of components, component types and button styles.
 const (
 	maxRows     = 5   // Component Reference, "Legacy Message Component Behavior"
 	maxButtons  = 5   // "Action Row"
@@ -30,7 +30,8 @@ type component struct {
 	Emoji      any         `json:"emoji"`
 }
 
-// readComponents knows rows of buttons, which is what a bot of ours sends.
+// readComponents decodes and validates action rows of buttons. Lilac sends no other
+// components.
 func (p *payload) readComponents() (answer, bool) {
 	var rows []component
 	if json.Unmarshal(*p.Components, &rows) != nil {
@@ -83,11 +84,12 @@ func (b component) validate(at string, seen map[string]bool) (answer, bool) {
 	return answer{}, true
 }
 
-// withIDs numbers components, as Discord does for those without an id.
+// withIDs assigns sequential IDs to components, as Discord does for components without
+// one.
 func withIDs(raw json.RawMessage) []object {
 	var rows []object
 	if json.Unmarshal(raw, &rows) != nil {
-		return nil // readComponents has refused it
+		return nil // readComponents has already rejected it
 	}
 	next := 0
 	var number func(list []object)

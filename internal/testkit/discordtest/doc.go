@@ -1,19 +1,20 @@
-// Package discordtest is a fake Discord: a gateway and a REST API on real
-// sockets that the real client library connects to, and a scripting interface
-// for what people there do. All Discord tests use it.
+// Package discordtest is a fake Discord for tests. It serves a gateway and a REST API on
+// real sockets, to which the real client library connects, and it offers methods that
+// script what Discord users do. All Discord tests use it.
 //
-// What it promises:
+// What it guarantees:
 //
-//   - It follows Discord's documentation; comments cite it by the title of the
-//     page. What Discord refuses it refuses, with Discord's error code.
-//   - It is strict. What works on Discord but breaks its rules or ours (a 429
-//     that the headers had announced, a message without allowed_mentions, a
-//     wrong User-Agent) is a violation, and [New] fails the test for it.
-//   - As on Discord a nonce comes back with the answer to a message and with
-//     its MESSAGE_CREATE, and is gone when the message is read again.
-//   - With [Options.Memory] it uses no sockets but pipes that work in a
-//     testing/synctest bubble, so that a day of heartbeats takes a moment.
+//   - It follows Discord's documentation; comments cite the documentation by page title. It
+//     rejects every request that Discord rejects, with the same error code.
+//   - It is strict. Some calls work on Discord but break its rules or ours: a 429 that the
+//     headers had announced, a message without allowed_mentions, or a wrong User-Agent. The
+//     fake records each of them as a violation, and [New] then fails the test.
+//   - As on Discord, a nonce appears only in the response that creates a message and in its
+//     MESSAGE_CREATE event. Later reads of the message do not contain it.
+//   - With [Options.Memory], it uses in-memory pipes instead of sockets. Pipes work in a
+//     testing/synctest bubble, so a test can simulate a day of heartbeats in a moment.
 //
-// It speaks JSON without compression or zlib-stream; zstd-stream is refused
-// with a line that says so. It needs no testing.T ([Start]).
+// The gateway speaks JSON, either uncompressed or with zlib-stream. It rejects
+// zstd-stream with an error message that says so. Programs can use the fake without a
+// testing.T; see [Start].
 package discordtest

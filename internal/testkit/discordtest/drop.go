@@ -1,29 +1,29 @@
 package discordtest
 
-// Drop is a way in which a gateway connection ends.
+// Drop is a way to end a gateway connection.
 type Drop struct {
 	op        int
 	resumable bool
 	code      int
 }
 
-// The ways that are not close codes.
+// Drops without a close code from the server.
 var (
-	// Cut ends the connection without a word (1006).
+	// Cut drops the connection without a close frame (1006).
 	Cut = Drop{}
-	// Reconnect asks the client to come back (op 7).
+	// Reconnect asks the client to reconnect (op 7).
 	Reconnect = Drop{op: opReconnect}
-	// InvalidResumable and Invalid say that the session is invalid (op 9); the
-	// second one is forgotten.
+	// InvalidResumable and Invalid declare the session invalid (op 9). After Invalid, the
+	// server deletes the session, so the client cannot resume it.
 	InvalidResumable = Drop{op: opInvalidSession, resumable: true}
 	Invalid          = Drop{op: opInvalidSession}
 )
 
-// CloseWith closes with a code, such as 4000. After 4007, 4009 and the fatal
-// ones the session is forgotten.
+// CloseWith closes the connection with a close code such as 4000. After 4007, 4009 and
+// the fatal codes, the server deletes the session.
 func CloseWith(code int) Drop { return Drop{code: code} }
 
-// DropGateway ends every connection that there is. It returns how many.
+// DropGateway ends all connections and returns their number.
 func (s *Server) DropGateway(d Drop) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,42 +35,42 @@ func (s *Server) DropGateway(d Drop) int {
 	return n
 }
 
-// DropNext ends the next connections in these ways, one each, when they
-// identify or resume.
+// DropNext ends upcoming connections after their identify or resume. Each way applies to
+// one connection.
 func (s *Server) DropNext(ways ...Drop) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gateway.drops = append(s.gateway.drops, ways...)
 }
 
-// ExpireSessions forgets every gateway session, so that a resume is refused.
+// ExpireSessions deletes all gateway sessions, so that the server rejects every resume.
 func (s *Server) ExpireSessions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.gateway.sessions)
 }
 
-// Silence makes the gateway accept everything and say nothing: no hello, no
-// events, no answers to heartbeats. What it would have said waits.
+// Silence makes the gateway accept everything and send nothing: no Hello, no events and
+// no heartbeat acknowledgements. It queues the payloads until Silence(false).
 func (s *Server) Silence(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gateway.silent = on
 	for c := range s.gateway.conns {
-		c.beat = s.o.Now() // the count of missing heartbeats starts anew
+		c.beat = s.o.Now() // restart the heartbeat timeout
 	}
 	s.notifyLocked()
 }
 
-// HoldAcks leaves heartbeats unanswered, as a half-open connection does;
-// events still come.
+// HoldAcks stops acknowledging heartbeats, like a half-open connection. Events still
+// arrive.
 func (s *Server) HoldAcks(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gateway.holdAcks = on
 }
 
-// AskHeartbeat asks for a heartbeat at once (op 1).
+// AskHeartbeat requests an immediate heartbeat from every client (op 1).
 func (s *Server) AskHeartbeat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Server) AskHeartbeat() {
 	s.notifyLocked()
 }
 
-// RefuseGateway answers the next n attempts to connect with 503.
+// RefuseGateway rejects the next n connection attempts with status 503.
 func (s *Server) RefuseGateway(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,8 @@ func (c *conn) dropLocked(d Drop) {
 	}
 }
 
-// leaveLocked lets what happens from now on wait for a resume.
+// leaveLocked detaches the connection from its session. Later events stay in the
+// session's log for a resume.
 func (c *conn) leaveLocked() {
 	if c.session != nil && c.session.conn == c {
 		c.session.conn = nil

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// Fault is what happens to a request instead of, before or after being carried out.
+// Fault describes how the server disturbs a request: before it is executed, after it, or
+// instead of it.
 type Fault struct {
-	// Delay comes first.
+	// Delay is applied before anything else.
 	Delay time.Duration
-	// Cut closes the connection and carries nothing out.
+	// Cut closes the connection without executing the request.
 	Cut bool
-	// CutAfter carries the request out and closes the connection instead of
-	// answering: a 200 that never arrives.
+	// CutAfter executes the request and then closes the connection instead of responding.
+	// The client never receives the 200.
 	CutAfter bool
-	// Status, Code and Message refuse it, as Discord's JSON.
+	// Status, Code and Message reject the request with an error in Discord's JSON format.
 	Status, Code int
 	Message      string
-	// RetryAfter answers with a 429, with Global for all routes, with Shared for
-	// a limit that others use up, too (Rate Limits, "Exceeding A Rate Limit"). Ban
-	// leaves the Via header out, as the network in front of Discord does.
+	// RetryAfter responds with 429. Global makes it a limit across all routes; Shared
+	// makes it a limit that other clients also consume (Rate Limits, "Exceeding A Rate
+	// Limit"). Ban omits the Via header, as the network in front of Discord does.
 	RetryAfter          time.Duration
 	Global, Shared, Ban bool
 }
@@ -32,7 +33,7 @@ func (f Fault) message() string {
 	return http.StatusText(f.Status)
 }
 
-// Faults that are common.
+// Common faults.
 var (
 	ServerError        = Fault{Status: http.StatusInternalServerError}
 	BadGateway         = Fault{Status: http.StatusBadGateway}
@@ -51,19 +52,20 @@ type plannedFault struct {
 	left  int
 }
 
-// FailNext does something to the next request of a route: "POST
-// /channels/{channel}/messages", or any part of the route or of the path, or
-// "" for every request. Faults of one route apply in the order given.
+// FailNext applies a fault to the next request that matches route: a route name such as
+// "POST /channels/{channel}/messages", or any part of the route name or of the path. An
+// empty route matches every request. Faults that match the same request apply in the
+// order in which they were added.
 func (s *Server) FailNext(route string, f Fault) { s.Fail(route, f, 1) }
 
-// Fail is FailNext for n requests.
+// Fail is like FailNext, but applies the fault to the next n requests.
 func (s *Server) Fail(route string, f Fault, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, &plannedFault{route: route, fault: f, left: n})
 }
 
-// ClearFaults takes back what was planned, and drops that were.
+// ClearFaults removes all pending faults and connection drops.
 func (s *Server) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,10 +83,10 @@ func (s *Server) takeFaultLocked(route, path string) *Fault {
 	return nil
 }
 
-// OnCarriedOut calls a function after a request was carried out and before it
-// is answered, in the goroutine of the request; a test that kills the client
-// in it has the platform's 200 never arrive. It must not call it twice at once
-// by itself: requests run side by side.
+// OnCarriedOut registers a function that runs after a request is executed and before the
+// server responds, in the request's goroutine. A test can kill the client in it, so that
+// the client never receives the 200. Requests run concurrently, so the hook must be safe
+// for concurrent use.
 func (s *Server) OnCarriedOut(hook func(Carried)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -119,8 +119,8 @@ func TestASilentGatewaySaysNothingAndLosesNothing(t *testing.T) {
 		if got := c.texts(); len(got) != 0 {
 			t.Fatalf("heard %q", got)
 		}
-		// The library notices that no heartbeat is answered and gives up the
-		// connection; a new one gets no hello.
+		// The library notices that heartbeats are not acknowledged and closes the
+		// connection. A new connection receives no Hello.
 		time.Sleep(3 * time.Minute)
 		if s.Connected() != 0 {
 			t.Error("still connected")
@@ -152,7 +152,7 @@ func TestADayOfHeartbeatsTakesAMoment(t *testing.T) {
 		connect(t, s)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		// 86,400 s / 41.25 s
+		// One day has 86,400 s; one heartbeat is due every 41.25 s.
 		if n := s.Heartbeats(); n < 2090 || n > 2096 || s.Connected() != 1 || len(s.Identifies()) != 1 {
 			t.Errorf("%d heartbeats, %d connected, %d identifies", n, s.Connected(), len(s.Identifies()))
 		}
@@ -233,8 +233,8 @@ func TestWithoutTheContentIntentMessagesAreEmpty(t *testing.T) {
 	})
 }
 
-// TestManyFaultsLoseNothing is also the control of the fake itself: sequences
-// are whole across every kind of drop.
+// TestManyFaultsLoseNothing also checks the fake itself: sequence numbers have no gaps
+// across every kind of drop.
 func TestManyFaultsLoseNothing(t *testing.T) {
 	inFakeTime(t, discordtest.Options{}, func(t *testing.T, s *discordtest.Server) {
 		ann := s.User("ann")

@@ -15,7 +15,7 @@ import (
 
 const gatewayPath = "/gateway"
 
-// The opcodes of the gateway (Opcodes and Status Codes, "Gateway Opcodes").
+// Gateway opcodes (Opcodes and Status Codes, "Gateway Opcodes").
 const (
 	opDispatch       = 0
 	opHeartbeat      = 1
@@ -32,8 +32,7 @@ const (
 	opChannelInfo    = 43
 )
 
-// The close codes of the gateway (Opcodes and Status Codes, "Gateway Close
-// Event Codes").
+// Gateway close codes (Opcodes and Status Codes, "Gateway Close Event Codes").
 const (
 	closeUnknownOpcode    = 4001
 	closeDecode           = 4002
@@ -50,15 +49,15 @@ const (
 )
 
 const (
-	// maxPayload is the largest event that a client may send, and maxSends
-	// how many in a minute (Gateway, "Sending Events", "Rate Limiting").
+	// maxPayload is the largest event, in bytes, that a client may send. maxSends is the
+	// maximum number of events per minute (Gateway, "Sending Events", "Rate Limiting").
 	maxPayload = 4096
 	maxSends   = 120
-	// maxMissed bounds what a session keeps for a resume.
+	// maxMissed bounds the events that a disconnected session keeps for a resume.
 	maxMissed = 20_000
 )
 
-// gateway is the state of all connections and sessions.
+// gateway holds the state of all connections and sessions.
 type gateway struct {
 	conns      map[*conn]struct{}
 	sessions   map[string]*session
@@ -67,45 +66,47 @@ type gateway struct {
 	silent     bool
 	holdAcks   bool
 	refuse     int
-	drops      []Drop // for the next connections, after their identify or resume
+	drops      []Drop // for the next connections, applied after their identify or resume
 }
 
-// Identify is a session that a client asked for.
+// Identify records an identify that a client sent.
 type Identify struct {
 	At      time.Time
 	Intents int
-	// Accepted is false when it was answered with a close code or op 9.
+	// Accepted is false if the server answered with a close code or with Invalid Session
+	// (op 9).
 	Accepted bool
 }
 
-// session is what outlives a connection: what was said in it, by sequence.
+// session outlives its connections. It logs all events by sequence number, so that a
+// client can resume.
 type session struct {
 	id      string
 	intents int
-	log     []json.RawMessage // of sequence 1, 2, …
+	log     []json.RawMessage // sequence numbers 1, 2, …
 	conn    *conn
 }
 
-// conn is one WebSocket. Its reader is the handler; a writer sends what its
-// session holds.
+// conn is one WebSocket connection. The handler's goroutine reads it; a second goroutine,
+// pump, writes control frames and the events of its session.
 type conn struct {
 	s  *Server
 	ws *websocket.Conn
 
-	write sync.Mutex // guards the socket's writing end
+	write sync.Mutex // guards writes to the socket
 	zlib  *zlibStream
 
-	// what follows is guarded by Server.mu
+	// Server.mu guards the fields below.
 	session *session
-	sent    int // how much of the session's log
+	sent    int // number of events of the session's log that were sent
 	sends   []time.Time
 	beat    time.Time
 	ended   bool
-	// control frames wait here while the gateway is silent
+	// Control frames stay queued here while the gateway is silent.
 	waiting []frame
 }
 
-// frame is a payload, or a close code.
+// frame is a payload to send, or a close code if code is not zero.
 type frame struct {
 	payload any
 	code    int
@@ -132,7 +133,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	}
 	ws, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
-		return // the upgrader has answered
+		return // Upgrade has already sent an error response
 	}
 	c := &conn{s: s, ws: ws, beat: s.o.Now()}
 	if compress != "" {
@@ -158,10 +159,10 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	c.endLocked()
 	s.mu.Unlock()
 	writer.Wait()
-	_ = ws.Close() // the reader ended: nothing is left to lose
+	_ = ws.Close() // the reader has ended, so there is nothing left to lose
 }
 
-// listen reads until the connection ends.
+// listen reads messages until the connection ends.
 func (c *conn) listen() {
 	for {
 		kind, data, err := c.ws.ReadMessage()
@@ -220,17 +221,18 @@ func (c *conn) takeLocked(data []byte) {
 	}
 }
 
-// sendLocked queues a payload that is no event of a session.
+// sendLocked queues a control payload, which belongs to no session and has no sequence
+// number.
 func (c *conn) sendLocked(op int, d any) {
 	c.waiting = append(c.waiting, frame{payload: object{"op": op, "d": d, "s": nil, "t": nil}})
 }
 
-// closeLocked ends the connection with a code after what is queued.
+// closeLocked closes the connection with a code after the queued frames are sent.
 func (c *conn) closeLocked(code int, reason string) {
 	c.waiting = append(c.waiting, frame{code: code, reason: reason})
 }
 
-// cut ends the connection without a close frame, which clients see as 1006.
+// cut drops the connection without a close frame. Clients see close code 1006.
 func (c *conn) cut() { _ = c.ws.NetConn().Close() }
 
 func (c *conn) endLocked() {
@@ -243,9 +245,9 @@ func (c *conn) endLocked() {
 	c.s.notifyLocked()
 }
 
-// pump writes what there is to write until the connection ends, and ends it
-// when the client's heartbeats stop (Gateway, "Heartbeat Interval"); after how
-// long and with which code is not documented.
+// pump writes pending frames until the connection ends. It closes the connection when the
+// client's heartbeats stop (Gateway, "Heartbeat Interval"). Discord documents neither the
+// timeout nor the close code; the fake uses two intervals and 4009.
 func (c *conn) pump() {
 	deadline := time.NewTimer(2 * c.s.o.Heartbeat)
 	defer deadline.Stop()
@@ -285,7 +287,7 @@ func (c *conn) pump() {
 	}
 }
 
-// nextLocked takes what may be written now.
+// nextLocked removes and returns the frames that can be sent now.
 func (c *conn) nextLocked() []frame {
 	if c.s.gateway.silent {
 		return nil
@@ -300,12 +302,12 @@ func (c *conn) nextLocked() []frame {
 	return frames
 }
 
-// latency is how long what the gateway says is on its way. The library starts
-// its heartbeats beside its reader and loses track of them when it is dropped
-// within microseconds of a hello, which no network does.
+// latency is the simulated network delay of gateway payloads. The library starts its
+// heartbeats concurrently with its reader and loses track of them if the connection drops
+// within microseconds of Hello, which cannot happen on a real network.
 const latency = time.Millisecond
 
-// travel waits as long as the network would; false when the server ends.
+// travel waits for the simulated latency. It returns false if the server stops.
 func (c *conn) travel() bool {
 	timer := time.NewTimer(latency)
 	defer timer.Stop()
@@ -317,7 +319,7 @@ func (c *conn) travel() bool {
 	}
 }
 
-// writeAll reports whether the connection goes on.
+// writeAll writes frames and reports whether the connection is still open.
 func (c *conn) writeAll(frames []frame) bool {
 	for _, f := range frames {
 		if !c.writeFrame(f) {
@@ -327,18 +329,18 @@ func (c *conn) writeAll(frames []frame) bool {
 	return true
 }
 
-// writeFrame reports whether the connection goes on.
+// writeFrame writes one frame and reports whether the connection is still open.
 func (c *conn) writeFrame(f frame) bool {
 	c.write.Lock()
 	defer c.write.Unlock()
-	_ = c.ws.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails with the connection, as the write will
+	_ = c.ws.SetWriteDeadline(time.Now().Add(writeTimeout)) // an error here also fails the write below
 	if f.code != 0 {
 		_ = c.ws.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(f.code, f.reason))
 		return false
 	}
 	data, err := json.Marshal(f.payload)
 	if err != nil {
-		panic(fmt.Sprintf("discordtest: encode a gateway payload: %v", err)) // ours: it is always JSON
+		panic(fmt.Sprintf("discordtest: encode a gateway payload: %v", err)) // our own payloads always encode
 	}
 	if c.zlib != nil {
 		return c.ws.WriteMessage(websocket.BinaryMessage, c.zlib.encode(data)) == nil
@@ -346,13 +348,13 @@ func (c *conn) writeFrame(f frame) bool {
 	return c.ws.WriteMessage(websocket.TextMessage, data) == nil
 }
 
-// writeTimeout is how long a client may leave its socket unread. A full
-// hand-over of ours may block a reader for longer than a test lasts, so it
-// only bounds what a dead client holds.
+// writeTimeout is how long a client may leave its socket unread. Lilac stops
+// reading while its event queue is full, possibly for longer than a test lasts. The timeout
+// therefore only bounds the resources that dead clients hold.
 const writeTimeout = 5 * time.Minute
 
-// zlibStream is the transport compression "zlib-stream": one zlib context for
-// the connection, flushed after each payload (Gateway, "Transport Compression").
+// zlibStream implements the "zlib-stream" transport compression: one zlib context per
+// connection, flushed after each payload (Gateway, "Transport Compression").
 type zlibStream struct {
 	out []byte
 	w   *zlib.Writer
@@ -364,7 +366,7 @@ func newZlibStream() *zlibStream {
 	return z
 }
 
-// Write collects what the compressor gives.
+// Write collects the compressor's output.
 func (z *zlibStream) Write(p []byte) (int, error) {
 	z.out = append(z.out, p...)
 	return len(p), nil
@@ -372,12 +374,12 @@ func (z *zlibStream) Write(p []byte) (int, error) {
 
 func (z *zlibStream) encode(data []byte) []byte {
 	z.out = nil
-	_, _ = z.w.Write(data) // writing to memory does not fail
+	_, _ = z.w.Write(data) // writes to memory do not fail
 	_ = z.w.Flush()
 	return z.out
 }
 
-// sessionsLocked lists the live sessions in a fixed order.
+// sessionsLocked lists the live sessions, sorted by ID, so that tests are deterministic.
 func (s *Server) sessionsLocked() []*session {
 	all := make([]*session, 0, len(s.gateway.sessions))
 	for _, id := range slices.Sorted(maps.Keys(s.gateway.sessions)) {

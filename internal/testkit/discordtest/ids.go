@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// discordEpoch is the first second of 2015 in Unix milliseconds (API
-// Reference, "Snowflakes").
+// discordEpoch is the start of 2015 in Unix milliseconds (API Reference, "Snowflakes").
 const discordEpoch = 1420070400000
 
-// mintLocked makes the next id: time and, so that ids only grow, a count.
+// mintLocked returns the next snowflake. It is derived from the clock and always larger
+// than the one before.
 func (s *Server) mintLocked() string {
 	id := max((s.o.Now().UnixMilli()-discordEpoch)<<22, s.lastID+1)
 	s.lastID = id
 	return strconv.FormatInt(id, 10)
 }
 
-// IDAt is an id as Discord would have made it at a time.
+// IDAt returns a snowflake with the given creation time.
 func IDAt(at time.Time) string {
 	return strconv.FormatInt((at.UnixMilli()-discordEpoch)<<22, 10)
 }
 
-// snowflake reads an id; false when it is none.
+// snowflake parses an ID. It returns false if the ID is not a valid snowflake.
 func snowflake(id string) (int64, bool) {
 	n, err := strconv.ParseInt(id, 10, 64)
 	return n, err == nil && n > 0
@@ -43,5 +43,5 @@ func compareIDs(a, b string) int {
 	return 0
 }
 
-// stamp is a time as Discord writes it: ISO 8601.
+// stamp formats a time as Discord does: ISO 8601 in UTC with microseconds.
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000+00:00") }

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// The types of interactions and of their answers (Receiving and Responding,
-// "Interaction Type", "Interaction Callback Type"), and a flag of messages
-// (Message Resource, "Message Flags").
+// Interaction types and callback types (Receiving and Responding, "Interaction Type",
+// "Interaction Callback Type"), and a message flag (Message Resource, "Message Flags").
 const (
 	interactionCommand   = 2
 	interactionComponent = 3
@@ -23,24 +22,23 @@ const (
 )
 
 const (
-	// answerWithin is how long an interaction waits for its first answer, and
-	// tokenLife how long its token works ("Interaction Callback").
+	// answerWithin is the deadline for the first response to an interaction. tokenLife is
+	// how long the interaction token is valid ("Interaction Callback").
 	answerWithin = 3 * time.Second
 	tokenLife    = 15 * time.Minute
 )
 
-// Interaction is a button that was pressed or a command that was given, and
-// what came back.
+// Interaction is a pressed button or an invoked command, with the bot's responses.
 type Interaction struct {
 	ID string
 	At time.Time
-	// Acked says that it was answered in time, with Kind (4 message, 5
-	// deferred, 6 deferred update, 7 update of the message).
+	// Acked reports whether the bot responded in time. Kind is the callback type: 4
+	// message, 5 deferred message, 6 deferred update, 7 update of the message.
 	Acked bool
 	Kind  int
-	// Messages are the answers in order; ephemeral ones are only here.
+	// Messages are the responses in order. Ephemeral ones are visible only here.
 	Messages []Message
-	// Ephemeral says of the first one that only the asker sees it.
+	// Ephemeral reports whether only the invoking user can see the first response.
 	Ephemeral bool
 }
 
@@ -48,8 +46,8 @@ type interaction struct {
 	Interaction
 	token   string
 	channel *channel
-	on      *message // whose button was pressed
-	first   *message // "@original"
+	on      *message // message whose button was pressed, or nil
+	first   *message // the "@original" response
 	later   []*message
 }
 
@@ -65,7 +63,7 @@ func (i *interaction) copied() Interaction {
 	return c
 }
 
-// interactLocked says INTERACTION_CREATE, which needs no intent.
+// interactLocked dispatches INTERACTION_CREATE, which needs no intent.
 func (s *Server) interactLocked(ch *channel, u User, kind int, data object, on *message) string {
 	id := s.mintLocked()
 	i := &interaction{Interaction: Interaction{ID: id, At: s.o.Now()}, token: "interaction-token-" + id, channel: ch, on: on}
@@ -141,7 +139,7 @@ func (c *call) interactionCallback() answer {
 	return done
 }
 
-// respond makes the first answer; an ephemeral one is in no channel.
+// respond creates the first response. An ephemeral response is not added to the channel.
 func (c *call) respond(i *interaction, p *payload) (answer, bool) {
 	c.safeLocked(p)
 	m := c.s.fromPayload(i.channel, p, nil)
@@ -158,14 +156,15 @@ func (c *call) respond(i *interaction, p *payload) (answer, bool) {
 	return answer{}, true
 }
 
-// webhook finds the interaction whose token the path holds.
+// webhook finds the interaction for the token in the path and reports whether the token
+// is still valid.
 func (c *call) webhook() (*interaction, bool) {
 	i := c.s.world.interactions[c.path("token")]
 	return i, i != nil && i.Acked && c.ownApplication() && c.s.o.Now().Sub(i.At) <= tokenLife
 }
 
-// followUp is "Create Followup Message"; after a deferred answer the first one
-// takes its place.
+// followUp implements "Create Followup Message". After a deferred response, the first
+// follow-up replaces the deferred message.
 func (c *call) followUp() answer {
 	i, found := c.webhook()
 	if !found {
@@ -193,7 +192,7 @@ func (c *call) followUp() answer {
 	return ok(c.s.wireMessage(i.channel, m, true, true))
 }
 
-// response finds the answer that the path names.
+// response finds the interaction response that the path names.
 func (c *call) response() (*interaction, *message, bool) {
 	i, found := c.webhook()
 	if !found {
@@ -259,7 +258,7 @@ func (c *call) deleteResponse() answer {
 	return done
 }
 
-// Press presses a button of a message, by its custom id, and gives the id of
+// Press presses a button of a message, identified by its custom ID, and returns the ID of
 // the interaction.
 func (s *Server) Press(channelID, messageID, userID, buttonID string) (interactionID string) {
 	s.mu.Lock()
@@ -277,7 +276,8 @@ func (s *Server) Press(channelID, messageID, userID, buttonID string) (interacti
 	panic(fmt.Sprintf("discordtest: message %s has no button %q that can be pressed", messageID, buttonID))
 }
 
-// Slash gives a command, with its string options.
+// Slash invokes a slash command with string options and returns the ID of the
+// interaction.
 func (s *Server) Slash(channelID, userID, name string, options map[string]string) (interactionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,8 @@ func (s *Server) Slash(channelID, userID, name string, options map[string]string
 	return s.interactLocked(s.world.in(channelID), s.world.who(userID), interactionCommand, data, nil)
 }
 
-// Menu gives a command from the menu of a message.
+// Menu invokes a message command from the context menu and returns the ID of the
+// interaction.
 func (s *Server) Menu(channelID, messageID, userID, name string) (interactionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,7 +306,8 @@ func (s *Server) Menu(channelID, messageID, userID, name string) (interactionID 
 	return s.interactLocked(ch, s.world.who(userID), interactionCommand, data, nil)
 }
 
-// commandLocked is the id of a registered command: people see no others.
+// commandLocked returns the ID of a registered command. It panics if there is none,
+// because users can invoke only registered commands.
 func (s *Server) commandLocked(name string, kind int) string {
 	for _, cmd := range s.world.commands {
 		if cmd["name"] == name && cmd["type"] == kind {
@@ -315,7 +317,7 @@ func (s *Server) commandLocked(name string, kind int) string {
 	panic(fmt.Sprintf("discordtest: no command %q is registered", name))
 }
 
-// Interaction is one by its id.
+// Interaction returns the interaction with an ID.
 func (s *Server) Interaction(id string) Interaction {
 	s.mu.Lock()
 	defer s.mu.Unlock()

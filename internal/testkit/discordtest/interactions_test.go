@@ -14,7 +14,7 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// interaction is the n-th that a client was told of.
+// interaction waits for the n-th interaction that the client receives.
 func (c *client) interaction(n int) (i discord.Interaction) {
 	c.t.Helper()
 	c.await("an interaction", func(events []event) bool {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Limit is how many requests a route takes in a window, for each channel,
-// guild or webhook that it names.
+// Limit is a rate limit: the number of requests that a route accepts in a window. It
+// applies separately to each channel, guild or webhook.
 type Limit struct {
 	Requests int
 	Per      time.Duration
 }
 
-// routeLimits are those that Discord's headers announced for bots when they
-// were last looked at; Discord documents that they may change and must be read
-// from the headers (Rate Limits). Other routes have otherLimit.
+// routeLimits are the limits that Discord's headers announced for bots when they were
+// last checked. Discord says that limits may change and that clients must read the
+// headers (Rate Limits). Other routes use otherLimit.
 var routeLimits = map[string]Limit{
 	"POST /channels/{channel}/messages":                                   {Requests: 5, Per: 5 * time.Second},
 	"PATCH /channels/{channel}/messages/{message}":                        {Requests: 5, Per: 5 * time.Second},
@@ -33,13 +33,14 @@ var routeLimits = map[string]Limit{
 
 var otherLimit = Limit{Requests: 50, Per: time.Second}
 
-// knowable is how long after an answer a client may still not have read its
-// headers: two requests that cross are nobody's fault.
+// knowable is the time within which a client may not yet have read the headers of a
+// response. A 429 within this time is not the client's fault, because the two requests
+// crossed.
 const knowable = 100 * time.Millisecond
 
-// invalidLimit is how many answers of 401, 403 and 429 an address may get
-// before it is banned (Rate Limits, "Invalid Request Limit aka Cloudflare
-// bans"). A 429 of the scope "shared" does not count.
+// invalidLimit is how many 401, 403 and 429 responses an IP address may receive before
+// Discord bans it (Rate Limits, "Invalid Request Limit aka Cloudflare bans"). A 429 with
+// the scope "shared" does not count.
 var invalidLimit = Limit{Requests: 10_000, Per: 10 * time.Minute}
 
 type limiter struct {
@@ -56,11 +57,11 @@ type window struct {
 type bucket struct {
 	window
 	limit Limit
-	// told is when a client could first have read this bucket's headers.
+	// told is the time at which a client could first read this bucket's headers.
 	told time.Time
 }
 
-// take uses one of a window's requests; false when there is none.
+// take consumes one request of the window. It returns false if the window is exhausted.
 func (w *window) take(l Limit, now time.Time) (reset time.Duration, taken bool) {
 	if now.Sub(w.start) >= l.Per || now.Before(w.start) {
 		w.start, w.used = now, 0
@@ -73,8 +74,8 @@ func (w *window) take(l Limit, now time.Time) (reset time.Duration, taken bool) 
 	return reset, true
 }
 
-// bucketOf names the bucket of a request: its route and its major parameter
-// (Rate Limits: channel, guild, webhook with its token).
+// bucketOf returns the bucket of a request: the hash of its route, and a key that adds
+// the major parameter (Rate Limits: channel, guild, or webhook with its token).
 func (c *call) bucketOf() (hash, key string) {
 	major := c.path("channel")
 	if major == "" {
@@ -89,8 +90,8 @@ func (c *call) bucketOf() (hash, key string) {
 	return hash, hash + ":" + major
 }
 
-// limitLocked counts a request, sets the headers and, when it is over a limit
-// or a fault says so, gives the answer.
+// limitLocked counts a request and sets the rate limit headers. If the request exceeds a
+// limit, or a fault asks for a 429, it returns that answer and true.
 func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool) {
 	now := s.o.Now()
 	hash, key := c.bucketOf()
@@ -113,7 +114,7 @@ func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool
 		}
 		return s.tooMany(header, f.RetryAfter, scope, hash), true
 	}
-	// Interactions are not bound to the global limit (Rate Limits, "Global Rate Limit").
+	// The global limit does not apply to interactions (Rate Limits, "Global Rate Limit").
 	if s.o.GlobalPerSecond > 0 && !strings.HasPrefix(c.r.URL.Path, apiPrefix+"/interactions/") && !strings.HasPrefix(c.r.URL.Path, apiPrefix+"/webhooks/") {
 		if reset, taken := s.limits.global.take(Limit{s.o.GlobalPerSecond, time.Second}, now); !taken {
 			s.violateLocked("%s: avoidable 429: more than %d requests in a second", c.route, s.o.GlobalPerSecond)
@@ -143,8 +144,8 @@ func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool
 	return s.tooMany(header, reset, scopeUser, hash), true
 }
 
-// Forgotten says that the program which has read the headers is gone: the next
-// one cannot know what they said.
+// Forgotten tells the server that the client process has restarted. The new process does
+// not know the headers that the old one read, so its first 429 is not a violation.
 func (s *Server) Forgotten() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *Server) Forgotten() {
 	}
 }
 
-// countInvalidLocked counts an answer that may lead to a ban.
+// countInvalidLocked counts responses that can lead to a ban.
 func (s *Server) countInvalidLocked(status int, header http.Header, now time.Time) {
 	if status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests || header.Get(headerScope) == scopeShared {
 		return
@@ -163,7 +164,7 @@ func (s *Server) countInvalidLocked(status int, header http.Header, now time.Tim
 	}
 }
 
-// answeredLocked notes that the client has been told of the bucket's limit.
+// answeredLocked records that the client has received the headers of the call's bucket.
 func (l *limiter) answeredLocked(c *call, now time.Time) {
 	_, key := c.bucketOf()
 	if b := l.buckets[key]; b != nil && b.told.IsZero() {
@@ -171,7 +172,7 @@ func (l *limiter) answeredLocked(c *call, now time.Time) {
 	}
 }
 
-// The scopes of a 429, and the header that names one (Rate Limits, "Header
+// The scopes of a 429 and the header that contains the scope (Rate Limits, "Header
 // Format").
 const (
 	headerScope = "X-RateLimit-Scope"
@@ -180,8 +181,8 @@ const (
 	scopeShared = "shared"
 )
 
-// tooMany is a 429 (Rate Limits, "Exceeding A Rate Limit"): a global one names
-// no bucket.
+// tooMany builds a 429 response (Rate Limits, "Exceeding A Rate Limit"). A global 429
+// does not contain bucket headers.
 func (s *Server) tooMany(header http.Header, reset time.Duration, scope, hash string) answer {
 	header.Set("Retry-After", strconv.Itoa(int(math.Ceil(reset.Seconds()))))
 	header.Set(headerScope, scope)
@@ -202,7 +203,7 @@ func (s *Server) tooMany(header http.Header, reset time.Duration, scope, hash st
 	}}
 }
 
-// seconds is a time in seconds with three decimals, never too short.
+// seconds formats a duration in seconds with three decimals, rounded up.
 func seconds(d time.Duration) string {
 	return strconv.FormatFloat(math.Ceil(d.Seconds()*1000)/1000, 'f', 3, 64)
 }

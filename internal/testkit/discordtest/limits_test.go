@@ -26,7 +26,7 @@ func TestABucketIsToldByHeadersAndEnforced(t *testing.T) {
 		if last.Get("X-RateLimit-Remaining") != "0" || last.Get("X-RateLimit-Limit") != "5" || last.Get("X-RateLimit-Reset-After") != "5.000" {
 			t.Errorf("headers %v", last)
 		}
-		// What crossed with the headers is nobody's fault; what comes later is.
+		// A request that crosses with the headers on the network is not a violation. A later one is.
 		for _, avoidable := range []int{0, 1} {
 			_, err := c.CreateMessage(id(channel), safe("x"))
 			if err == nil {
@@ -43,7 +43,7 @@ func TestABucketIsToldByHeadersAndEnforced(t *testing.T) {
 			}
 			time.Sleep(200 * time.Millisecond)
 		}
-		s.Forgotten() // nor is what a program that was started again could not read
+		s.Forgotten() // a restarted program could not read the headers
 		if _, err := c.CreateMessage(id(channel), safe("x")); err == nil || len(s.Violations()) > 0 {
 			t.Errorf("%v, violations %q", err, s.Violations())
 		}
@@ -191,7 +191,7 @@ func TestReactionsTypingAndCommands(t *testing.T) {
 	}
 }
 
-// seeing remembers the headers of the last answer.
+// seeing returns a transport that stores the headers of the last response.
 func seeing(last *http.Header, s *discordtest.Server) http.RoundTripper {
 	transport := &http.Transport{DialContext: s.Dial, DisableKeepAlives: true}
 	return roundTrip(func(r *http.Request) (*http.Response, error) {

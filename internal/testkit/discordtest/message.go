@@ -7,48 +7,48 @@ import (
 	"time"
 )
 
-// Message is what a message shows now, and how it came to be.
+// Message is the current state of a message, with its history.
 type Message struct {
 	ID, ChannelID string
 	Author        User
 	Content       string
-	// ReplyTo is the id of the message it replies to.
+	// ReplyTo is the ID of the message that this message replies to, or empty.
 	ReplyTo     string
 	Nonce       string
 	Attachments []Attachment
 	Buttons     []Button
 	Reactions   []Reaction
-	// Pings are the users whom its creation notified.
+	// Pings are the IDs of the users that were notified when the message was created.
 	Pings           []string
 	Created, Edited time.Time
-	// Deleted says that it is gone; [Server.Messages] leaves it out.
+	// Deleted reports whether the message was deleted. [Server.Messages] omits it then.
 	Deleted bool
-	// History holds what it showed before each edit, oldest first.
+	// History holds the earlier contents, oldest first.
 	History []string
-	// Edits is how often it was edited.
+	// Edits is the number of edits.
 	Edits int
 }
 
-// Attachment is a file on a message.
+// Attachment is a file attached to a message.
 type Attachment struct {
 	ID, Name, ContentType, URL string
 	Size                       int
 }
 
-// Button is a button under a message.
+// Button is a button of a message.
 type Button struct {
 	ID, Label string
 	Style     int
 	Disabled  bool
 }
 
-// Reaction is an emoji under a message and who put it there.
+// Reaction is an emoji on a message, with the IDs of the users who added it.
 type Reaction struct {
 	Emoji string
 	Users []string
 }
 
-// message is the server's own copy of one.
+// message is the server's internal record of a message.
 type message struct {
 	Message
 	kind            int
@@ -80,7 +80,7 @@ func (c *channel) find(id string) *message {
 
 var userMention = regexp.MustCompile(`<@!?(\d{1,20})>`)
 
-// mentioned lists the users whom a text names, in order.
+// mentioned returns the users that a text mentions, in order and without duplicates.
 func (w *world) mentioned(content string) (users []User) {
 	for _, m := range userMention.FindAllStringSubmatch(content, -1) {
 		if u, ok := w.users[m[1]]; ok && !slices.Contains(users, u) {
@@ -90,16 +90,16 @@ func (w *world) mentioned(content string) (users []User) {
 	return users
 }
 
-// The types of messages (Message Resource, "Message Types").
+// Message types (Message Resource, "Message Types").
 const (
 	messageDefault = 0
 	messageReply   = 19
 	messageCommand = 20
 )
 
-// wireMessage is a message as the API shows it. Without content (Gateway,
-// "Message Content Intent") the fields that hold it are empty, but for what the
-// bot wrote, what mentions it and what is private.
+// wireMessage encodes a message for the API. If content is false, the content fields are
+// empty (Gateway, "Message Content Intent"), except in messages of the bot, messages that
+// mention it, and direct messages.
 func (s *Server) wireMessage(c *channel, m *message, content, deep bool) object {
 	w := &s.world
 	mentions := w.mentioned(m.Content)

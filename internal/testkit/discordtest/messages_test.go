@@ -19,7 +19,7 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// safe is a message that may ping nobody.
+// safe builds a message that cannot ping anyone.
 func safe(text string) discord.MessageCreate {
 	return discord.MessageCreate{Content: text, AllowedMentions: nobody()}
 }
@@ -28,7 +28,7 @@ func nobody() *discord.AllowedMentions {
 	return &discord.AllowedMentions{Parse: []discord.AllowedMentionType{}}
 }
 
-// place is a fake with one guild, one channel and one person.
+// place starts a fake with one guild, one channel and one user.
 func place(t *testing.T, o discordtest.Options) (s *discordtest.Server, channel string, ann discordtest.User) {
 	t.Helper()
 	s = discordtest.New(t, o)
@@ -82,7 +82,7 @@ func TestANonceMakesOneMessageWhileItIsRemembered(t *testing.T) {
 	})
 }
 
-// unlimited takes the limits away from the routes that these tests use much.
+// unlimited disables the rate limits of the routes that these tests call often.
 var unlimited = map[string]discordtest.Limit{
 	"POST /channels/{channel}/messages": {}, "GET /channels/{channel}/messages": {}, "PATCH /channels/{channel}/messages/{message}": {},
 	"DELETE /channels/{channel}/messages/{message}": {},
@@ -195,8 +195,9 @@ func TestRequestsThatBreakRulesAreViolations(t *testing.T) {
 	}
 }
 
-// The library cannot say that fail_if_not_exists is false, or nothing at all of
-// mentions, so these bodies are written by hand.
+// TestBodiesThatTheLibraryCannotWrite covers bodies that the library cannot produce, such
+// as fail_if_not_exists: false or no allowed_mentions. They are therefore written by
+// hand.
 func TestBodiesThatTheLibraryCannotWrite(t *testing.T) {
 	s, channel, _ := place(t, discordtest.Options{})
 	transport := &http.Transport{DialContext: s.Dial}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// patience is how long the waiting methods wait: much longer than anything
-// takes, because machines stall.
+// patience is the timeout of the waiting methods. It is much longer than any wait should
+// take, because test machines can stall.
 const patience = time.Minute
 
-// Messages is what a channel shows, oldest first.
+// Messages returns the visible messages of a channel, oldest first.
 func (s *Server) Messages(channelID string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,12 +25,12 @@ func (s *Server) Messages(channelID string) []Message {
 	return list
 }
 
-// Ours is the bot's part of [Server.Messages].
+// Ours returns the bot's messages among [Server.Messages].
 func (s *Server) Ours(channelID string) []Message {
 	return slices.DeleteFunc(s.Messages(channelID), func(m Message) bool { return m.Author != s.world.bot })
 }
 
-// Everything is what was ever written in a channel, with what was deleted.
+// Everything returns all messages ever posted in a channel, including deleted ones.
 func (s *Server) Everything(channelID string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *Server) Everything(channelID string) []Message {
 	return list
 }
 
-// Message is one by its id, also when it was deleted.
+// Message returns the message with an ID, even if it was deleted.
 func (s *Server) Message(channelID, messageID string) (Message, bool) {
 	for _, m := range s.Everything(channelID) {
 		if m.ID == messageID {
@@ -51,28 +51,28 @@ func (s *Server) Message(channelID, messageID string) (Message, bool) {
 	return Message{}, false
 }
 
-// FileData is what an attachment holds.
+// FileData returns the content of an attachment.
 func (s *Server) FileData(a Attachment) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.files[strings.TrimPrefix(a.URL, s.CDNURL)].data)
 }
 
-// Identifies lists the gateway sessions that were asked for.
+// Identifies returns all identifies that clients sent.
 func (s *Server) Identifies() []Identify {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.gateway.identifies)
 }
 
-// Heartbeats is how many have come.
+// Heartbeats returns the number of heartbeats received.
 func (s *Server) Heartbeats() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gateway.heartbeats
 }
 
-// Connected is how many connections are in a session now.
+// Connected returns the number of connections whose session has received an event.
 func (s *Server) Connected() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,14 +85,14 @@ func (s *Server) Connected() int {
 	return n
 }
 
-// CommandWrites is how often the application's commands were overwritten.
+// CommandWrites returns how often the application's commands were overwritten.
 func (s *Server) CommandWrites() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.world.commandWrites
 }
 
-// Commands are the names of the registered commands.
+// Commands returns the names of the registered commands.
 func (s *Server) Commands() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,21 +102,22 @@ func (s *Server) Commands() (names []string) {
 	return names
 }
 
-// Requests lists what came in over REST and was answered or cut.
+// Requests returns the REST requests that were answered or cut.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Violations lists what broke a rule. [New] fails the test for them.
+// Violations returns the recorded violations. [New] fails the test if there are any.
 func (s *Server) Violations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.violations)
 }
 
-// TakeViolations is Violations and forgets them: for the controls of tests.
+// TakeViolations returns the violations and clears them. Tests that provoke a violation
+// use it.
 func (s *Server) TakeViolations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +126,8 @@ func (s *Server) TakeViolations() []string {
 	return taken
 }
 
-// Wait waits until a condition holds; it is looked at whenever something has
-// happened on the server.
+// Wait waits until holds returns true. It calls holds after every change of the server's
+// state.
 func (s *Server) Wait(ctx context.Context, holds func() bool) error {
 	for {
 		s.mu.Lock()
@@ -143,7 +144,7 @@ func (s *Server) Wait(ctx context.Context, holds func() bool) error {
 	}
 }
 
-// Await is Wait that fails the test after half a minute.
+// Await is like Wait, but fails the test after one minute.
 func (s *Server) Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -153,13 +154,13 @@ func (s *Server) Await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// AwaitConnected waits until the bot is in a session and has been told so.
+// AwaitConnected waits until the bot has a session and has received an event in it.
 func (s *Server) AwaitConnected(t testing.TB) {
 	t.Helper()
 	s.Await(t, "the bot connects", func() bool { return s.Connected() > 0 })
 }
 
-// AwaitMessage waits for a message of the bot in a channel.
+// AwaitMessage waits until a channel contains a matching message of the bot.
 func (s *Server) AwaitMessage(t testing.TB, channelID, what string, like func(Message) bool) (found Message) {
 	t.Helper()
 	s.Await(t, what, func() bool {
@@ -173,7 +174,7 @@ func (s *Server) AwaitMessage(t testing.TB, channelID, what string, like func(Me
 	return found
 }
 
-// AwaitInteraction waits until an interaction was answered.
+// AwaitInteraction waits until the bot has responded to an interaction.
 func (s *Server) AwaitInteraction(t testing.TB, id string) (i Interaction) {
 	t.Helper()
 	s.Await(t, "the interaction is answered", func() bool {

@@ -22,11 +22,11 @@ import (
 //go:embed testdata/discord-openapi.json.gz
 var compressedDescription []byte
 
-// undocumented are the operations that the description lacks.
+// undocumented lists the operations that the description does not contain.
 var undocumented = map[string]bool{"POST /attachments/refresh-urls": true}
 
-// apiDescription validates calls and responses against Discord's OpenAPI
-// description. Schemas are compiled when they are first needed.
+// apiDescription validates calls and responses against Discord's OpenAPI description. It
+// compiles each schema on first use.
 type apiDescription struct {
 	paths map[string]map[string]operation
 
@@ -35,7 +35,7 @@ type apiDescription struct {
 	compiled map[string]*jsonschema.Schema
 }
 
-// operation is the part of an OpenAPI operation that is checked.
+// operation is the part of an OpenAPI operation that the fake checks.
 type operation struct {
 	Parameters []struct {
 		Name     string `json:"name"`
@@ -56,7 +56,7 @@ type operation struct {
 var discordAPI = sync.OnceValue(func() *apiDescription {
 	d, err := loadDescription(compressedDescription)
 	if err != nil {
-		panic("discordtest: load the OpenAPI description: " + err.Error()) // embedded: it always loads
+		panic("discordtest: load the OpenAPI description: " + err.Error()) // the description is embedded, so it always loads
 	}
 	return d
 })
@@ -100,7 +100,7 @@ func loadDescription(compressed []byte) (*apiDescription, error) {
 	return d, d.compiler.AddResource(descriptionURL, whole)
 }
 
-// find returns the operation of a method and path. Literal segments win over
+// find returns the operation for a method and path. Literal segments take precedence over
 // parameters.
 func (d *apiDescription) find(method, path string) (template string, o operation, found bool) {
 	segments, best := strings.Split(path, "/"), -1
@@ -126,8 +126,7 @@ func (d *apiDescription) find(method, path string) (template string, o operation
 	return template, o, found
 }
 
-// checkRequest returns how a call differs from the description, nil if it does
-// not.
+// checkRequest returns an error that says how a call differs from the description.
 func (d *apiDescription) checkRequest(method, path string, query url.Values, contentType string, body []byte) error {
 	template, o, found := d.find(method, path)
 	if !found {
@@ -155,11 +154,11 @@ func (d *apiDescription) checkRequest(method, path string, query url.Values, con
 	if _, ok := o.RequestBody.Content[kind]; !ok {
 		return fmt.Errorf("the content type %q is not accepted", contentType)
 	}
-	// payload_json of a form holds what a JSON body would.
+	// The payload_json field of a form has the schema of a JSON body.
 	return d.validate(pointer("paths", template, strings.ToLower(method), "requestBody", "content", "application/json", "schema"), body)
 }
 
-// checkResponse returns how a response differs from the description.
+// checkResponse returns an error that says how a response differs from the description.
 func (d *apiDescription) checkResponse(method, path string, status int, body any) error {
 	template, o, found := d.find(method, path)
 	if !found {
@@ -172,17 +171,17 @@ func (d *apiDescription) checkResponse(method, path string, status int, body any
 	response, ok := o.Responses[key]
 	if !ok {
 		if status >= 500 {
-			return nil // outages are not described
+			return nil // the description does not cover outages
 		}
 		return fmt.Errorf("the status %d is not described", status)
 	}
 	if refused, ok := body.(object); ok && refused["code"] == OldEdits.Code && response.Ref != "" {
-		// It is a 429 that is not a rate limit, without a time to retry.
+		// This 429 is not a rate limit and has no retry_after.
 		response = o.Responses["4XX"]
 	}
 	if refused, ok := body.(object); ok && status >= 400 {
-		// The description types the codes of nested errors as integers. Discord
-		// sends text, as its documentation shows ("API Reference", error messages).
+		// The description types the codes of nested errors as integers. Discord sends
+		// strings, as its documentation shows ("API Reference", error messages).
 		refused = maps.Clone(refused)
 		delete(refused, "errors")
 		body = refused
@@ -223,7 +222,7 @@ func (d *apiDescription) validate(at string, data []byte) error {
 	return schema.Validate(value)
 }
 
-// pointer builds the fragment of a JSON pointer.
+// pointer joins parts into a JSON pointer in fragment form.
 func pointer(parts ...string) string {
 	var b strings.Builder
 	b.WriteString("#")
@@ -233,9 +232,9 @@ func pointer(parts ...string) string {
 	return b.String()
 }
 
-// checkDescription returns how a call and its response differ from the
-// description. Calls that the server refused are not checked, because tests make
-// them on purpose.
+// checkDescription returns the differences of a call and its response from the
+// description. It does not check calls that the server rejected, because tests make
+// invalid calls on purpose.
 func (c *call) checkDescription(a answer) (wrong []string) {
 	if undocumented[c.route] {
 		return nil
@@ -244,7 +243,7 @@ func (c *call) checkDescription(a answer) (wrong []string) {
 	if a.status < 400 {
 		contentType, body := c.r.Header.Get("Content-Type"), c.body
 		if kind, params, _ := mime.ParseMediaType(contentType); kind == "multipart/form-data" {
-			body, _, _ = readForm(c.body, params["boundary"]) // the handler has accepted it
+			body, _, _ = readForm(c.body, params["boundary"]) // the handler has already accepted the form
 		}
 		if err := d.checkRequest(c.r.Method, path, c.query(), contentType, body); err != nil {
 			wrong = append(wrong, fmt.Sprintf("%s: the call does not match Discord's OpenAPI description: %v\n%s", c.route, err, body))

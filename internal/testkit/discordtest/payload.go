@@ -15,18 +15,18 @@ import (
 	"unicode/utf16"
 )
 
-// The limits of a message.
+// Limits of a message.
 const (
-	maxContent     = 2000     // Message Resource, "Create Message"; counted in UTF-16 units, which is never too kind
+	maxContent     = 2000     // Message Resource, "Create Message"; we count UTF-16 code units, the strictest reading
 	maxFiles       = 10       // Opcodes and Status Codes, JSON error code 30015
 	maxRequestSize = 25 << 20 // Message Resource, "Create Message", Limitations
 	maxFileSize    = 10 << 20 // API Reference, "Uploading Files"
 	maxNonce       = 25       // Message Resource, "Create Message"
 	maxMentions    = 100      // Message Resource, "Allowed Mentions Object"
 
-	// settable are the flags that a new message may have: SUPPRESS_EMBEDS,
-	// SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, IS_COMPONENTS_V2 ("Create Message"),
-	// and EPHEMERAL for an answer to an interaction.
+	// settable is the set of flags that a new message may have: SUPPRESS_EMBEDS,
+	// SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE and IS_COMPONENTS_V2 ("Create Message"),
+	// and EPHEMERAL in a response to an interaction.
 	settable = 1<<2 | 1<<12 | 1<<13 | 1<<15 | flagEphemeral
 )
 
@@ -45,7 +45,7 @@ type reference struct {
 	FailIfNotExists *bool  `json:"fail_if_not_exists"`
 }
 
-// payload is a message on its way in. Pointers tell what is absent.
+// payload is a message that the bot sends. A nil pointer means that the field is absent.
 type payload struct {
 	Content         *string            `json:"content"`
 	Nonce           json.RawMessage    `json:"nonce"`
@@ -63,7 +63,7 @@ type payload struct {
 	StickerIDs []string `json:"sticker_ids"`
 
 	files []upload
-	// nonce is the decoded one.
+	// nonce is the decoded Nonce.
 	nonce   string
 	buttons []Button
 }
@@ -73,8 +73,8 @@ type upload struct {
 	data              []byte
 }
 
-// readPayload decodes JSON or a form with payload_json and files[n] (Reference,
-// "Uploading Files") and refuses what Discord refuses.
+// readPayload decodes a JSON body, or a form with payload_json and files[n] (Reference,
+// "Uploading Files"). It returns Discord's error for payloads that Discord rejects.
 func (c *call) readPayload(into *payload) (answer, bool) {
 	if len(c.body) > maxRequestSize {
 		return tooLarge, false
@@ -153,7 +153,7 @@ func (c *call) validate(p *payload) (answer, bool) {
 	return answer{}, true
 }
 
-// units is the length that clients on Discord count: UTF-16.
+// units returns the length in UTF-16 code units, which is what Discord clients count.
 func units(text string) int { return len(utf16.Encode([]rune(text))) }
 
 func (p *payload) readNonce() (answer, bool) {
@@ -173,7 +173,7 @@ func (p *payload) readNonce() (answer, bool) {
 	return answer{}, true
 }
 
-// validate follows Message, "Allowed Mentions Reference".
+// validate implements Message, "Allowed Mentions Reference".
 func (m *allowedMentions) validate() (answer, bool) {
 	parse := []string{}
 	if m.Parse != nil {
@@ -200,8 +200,8 @@ func (m *allowedMentions) validate() (answer, bool) {
 	return answer{}, true
 }
 
-// safeLocked looks whether a message says whom it may ping: ours always carry
-// parse: [], or a model could ping everyone.
+// safeLocked records a violation if a message does not restrict its mentions. Lilac's
+// messages always contain parse: [], because a model could otherwise ping everyone.
 func (c *call) safeLocked(p *payload) {
 	if p.Flags != nil && *p.Flags&^settable != 0 {
 		c.s.violateLocked("%s: flags %b, of which some cannot be set", c.route, *p.Flags)
@@ -221,7 +221,8 @@ func (c *call) safeLocked(p *payload) {
 
 var everyone = regexp.MustCompile(`@(everyone|here)`)
 
-// pings lists whom a message notifies.
+// pings returns the IDs of the users that a message notifies, and whether it notifies
+// everyone.
 func (w *world) pings(p *payload, content string, replied *message) (users []string, all bool) {
 	named := w.mentioned(content)
 	m := p.AllowedMentions
@@ -230,7 +231,7 @@ func (w *world) pings(p *payload, content string, replied *message) (users []str
 			users = append(users, u.ID)
 		}
 	}
-	// Without allowed_mentions a reply pings its author.
+	// Without allowed_mentions, a reply pings the author of the original message.
 	if replied != nil && (m == nil || m.RepliedUser) && !slices.Contains(users, replied.Author.ID) {
 		users = append(users, replied.Author.ID)
 	}

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// pipes is a listener in memory. Goroutines that wait on a pipe count as
-// durably blocked in a synctest bubble; those that wait on a socket do not.
+// pipes is an in-memory listener. In a synctest bubble, goroutines that wait on a pipe
+// count as durably blocked; goroutines that wait on a socket do not.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -44,7 +44,8 @@ func (p *pipes) Close() error {
 	return nil
 }
 
-// Addr is nobody's (RFC 5737), and one that files can be fetched from.
+// Addr returns an address that is reserved for documentation (RFC 5737), so it cannot be a
+// real host. Its host and port form a valid URL, from which attachments can be fetched.
 func (p *pipes) Addr() net.Addr { return pipeAddr{} }
 
 type pipeAddr struct{}

@@ -13,34 +13,36 @@ import (
 
 const apiPrefix = "/api/v10"
 
-// maxBody bounds a request; Discord's own limit is 25 MiB, which is checked.
+// maxBody bounds the bytes that the server reads from a request. It is larger than
+// Discord's limit of 25 MiB, so that the handlers can check that limit.
 const maxBody = 64 << 20
 
-// Request is one that came in.
+// Request records a received REST request.
 type Request struct {
 	At time.Time
-	// Route is its name, "POST /channels/{channel}/messages"; Path what was asked.
+	// Route is the route name, for example "POST /channels/{channel}/messages". Path is
+	// the requested path.
 	Route, Path string
-	// Status is what it was answered with, 0 when the connection was cut.
+	// Status is the HTTP status of the response, or 0 if the connection was cut.
 	Status int
 	Body   string
 }
 
-// Carried is a request that was carried out and is not answered yet.
+// Carried is a request that the server has executed but not yet responded to.
 type Carried struct {
 	Route, Path string
 	Status      int
-	// Message is the one that it made or changed.
+	// Message is the message that the request created or changed.
 	Message Message
 }
 
-// call is a request on its way through the server.
+// call is a request in progress.
 type call struct {
 	s     *Server
 	r     *http.Request
 	route string
 	body  []byte
-	// touched is the message that it made or changed.
+	// touched is the message that the call created or changed.
 	touched *message
 }
 
@@ -48,7 +50,7 @@ func (c *call) path(name string) string { return c.r.PathValue(name) }
 
 func (c *call) query() url.Values { return c.r.URL.Query() }
 
-// answer is what a request is answered with.
+// answer is the response to a call.
 type answer struct {
 	status int
 	body   any
@@ -58,9 +60,9 @@ func ok(body any) answer { return answer{status: http.StatusOK, body: body} }
 
 var done = answer{status: http.StatusNoContent}
 
-// refusal is an error as Discord writes it (Opcodes and Status Codes, "JSON
-// Error Codes"). With which status one comes is not documented; these are those
-// that people have seen.
+// refusal builds an error response in Discord's format (Opcodes and Status Codes, "JSON
+// Error Codes"). Discord does not document the HTTP status of each code; these are the
+// statuses that users have reported.
 func refusal(status, code int, message string) answer {
 	return answer{status: status, body: object{"code": code, "message": message}}
 }
@@ -87,7 +89,7 @@ var (
 	noHistory          = refusal(http.StatusForbidden, 160002, "Cannot reply without permission to read message history")
 )
 
-// invalid is a 50035 that names the field.
+// invalid builds error 50035, "Invalid Form Body", for a field.
 func invalid(field, code, message string) answer {
 	errs := object{"_errors": []object{{"code": code, "message": message}}}
 	parts := strings.Split(field, ".")
@@ -162,7 +164,7 @@ func (s *Server) routes() http.Handler {
 	})
 }
 
-// enter lets Close wait for a request; false when it is too late for one.
+// enter registers a request so that Close waits for it. It returns false after Close.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,17 +175,17 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// via is what Discord's proxy writes, which is not documented. Clients take a
-// 429 without it for a ban by the network in front of Discord.
+// via is the Via header of Discord's proxy, which is not documented. Clients treat a 429
+// without it as a ban by the network in front of Discord.
 const via = "1.1 google"
 
-// userAgent is the form that is required (API Reference, "User Agent").
+// userAgent matches the required User-Agent format (API Reference, "User Agent").
 var userAgent = regexp.MustCompile(`^DiscordBot \(\S+, \S+\)`)
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, route string, public bool, handle handler) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
-		return // the client has gone
+		return // the client has disconnected
 	}
 	c := &call{s: s, r: r, route: route, body: body}
 	w.Header().Set("Via", via)
@@ -248,7 +250,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, route string, pub
 	s.record(c, a.status, w.Header())
 }
 
-// pause waits; false when the client or the server went away.
+// pause sleeps for d. It returns false if the client disconnects or the server stops
+// first.
 func (s *Server) pause(r *http.Request, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -261,7 +264,7 @@ func (s *Server) pause(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// record remembers a request, and that the client could read its headers.
+// record appends a request to the log and notes that the client could read its headers.
 func (s *Server) record(c *call, status int, header http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,9 +289,9 @@ func writeJSON(w http.ResponseWriter, a answer) {
 	}
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(a.body); err != nil {
-		panic("discordtest: encode an answer: " + err.Error()) // ours: it is always JSON
+		panic("discordtest: encode an answer: " + err.Error()) // our own responses always encode
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
-	_, _ = w.Write(out.Bytes()) // a client that went away misses it
+	_, _ = w.Write(out.Bytes()) // the client may have disconnected
 }

@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// The limits of commands, and their types (Application Commands, "Application
-// Command Types").
+// Limits of commands, and command types (Application Commands, "Application Command
+// Types").
 const (
-	maxSlash       = 100 // "Registering a Command": so many are global
-	maxMenu        = 15  // the same, of each of the other types
-	maxCreates     = 200 // the same: in a day
+	maxSlash       = 100 // maximum number of global commands: "Registering a Command"
+	maxMenu        = 15  // the same, for each of the other types
+	maxCreates     = 200 // the same, creations per day
 	maxCommandName = 32  // "Application Command Structure"
-	maxDescription = 100 // the same
+	maxDescription = 100 // "Application Command Structure"
 
 	commandSlash   = 1
 	commandUser    = 2
 	commandMessage = 3
 )
 
-// slashName is the rule for names of CHAT_INPUT commands (Application Commands,
-// "Application Command Naming"), which also have no capitals.
+// slashName matches valid names of CHAT_INPUT commands (Application Commands,
+// "Application Command Naming"). Names must also be lower case, which is checked
+// separately.
 var slashName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}$`)
 
 func (c *call) ownApplication() bool { return c.path("application") == c.s.world.applicationID }
@@ -44,7 +45,7 @@ func (c *call) listGuildCommands() answer {
 	return ok([]object{})
 }
 
-// putCommands is "Bulk Overwrite Global Application Commands".
+// putCommands implements "Bulk Overwrite Global Application Commands".
 func (c *call) putCommands() answer {
 	if !c.ownApplication() {
 		return missingAccess

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// need finds the channel of a call and looks whether the bot may do something
-// there: without VIEW_CHANNEL it has no access, without another permission it
-// is denied (Permissions).
+// need finds the channel of a call and checks the bot's permissions there. Without
+// VIEW_CHANNEL the call fails with Missing Access; without another permission, with
+// Missing Permissions (Permissions).
 func (c *call) need(p Permission) (*channel, answer, bool) {
 	id := c.path("channel")
 	if _, fine := snowflake(id); !fine {
@@ -34,7 +34,7 @@ func (c *call) need(p Permission) (*channel, answer, bool) {
 	return ch, answer{}, true
 }
 
-// needMessage is need with the message that the path names.
+// needMessage is like need, but also finds the message that the path names.
 func (c *call) needMessage(p Permission) (*channel, *message, answer, bool) {
 	ch, a, fine := c.need(p)
 	if !fine {
@@ -50,8 +50,8 @@ func (c *call) needMessage(p Permission) (*channel, *message, answer, bool) {
 	return ch, m, answer{}, true
 }
 
-// createMessage is Message, "Create Message" (with its limitations: a reply
-// needs READ_MESSAGE_HISTORY).
+// createMessage implements Message, "Create Message". By its limitations, a reply needs
+// READ_MESSAGE_HISTORY.
 func (c *call) createMessage() answer {
 	var p payload
 	if a, fine := c.readPayload(&p); !fine {
@@ -91,8 +91,8 @@ func (c *call) createMessage() answer {
 	return ok(c.s.wireCreated(ch, m))
 }
 
-// wireCreated shows the nonce, which only the answer to a message and its
-// MESSAGE_CREATE do.
+// wireCreated encodes a message with its nonce. Only the response to Create Message and
+// the MESSAGE_CREATE event contain the nonce.
 func (s *Server) wireCreated(ch *channel, m *message) object {
 	o := s.wireMessage(ch, m, true, true)
 	if m.Nonce != "" {
@@ -101,11 +101,12 @@ func (s *Server) wireCreated(ch *channel, m *message) object {
 	return o
 }
 
-// withNonce is the bot's message that a nonce made within the window.
+// withNonce returns the message that the bot created with a nonce within the nonce
+// window, or nil.
 func (s *Server) withNonce(ch *channel, nonce string, now time.Time) *message {
 	for _, m := range slices.Backward(ch.messages) {
 		if now.Sub(m.Created) >= s.o.NonceWindow {
-			return nil // as are all before it
+			return nil // all earlier messages are older still
 		}
 		if m.Author == s.world.bot && m.Nonce == nonce {
 			return m
@@ -114,7 +115,7 @@ func (s *Server) withNonce(ch *channel, nonce string, now time.Time) *message {
 	return nil
 }
 
-// replied is the message that a payload replies to, if it is there.
+// replied returns the message that a payload replies to, or nil if there is none.
 func (p *payload) replied(ch *channel) (*message, answer, bool) {
 	r := p.Reference
 	if r == nil || r.MessageID == "" {
@@ -129,7 +130,7 @@ func (p *payload) replied(ch *channel) (*message, answer, bool) {
 	if m := ch.find(r.MessageID); m != nil {
 		return m, answer{}, true
 	}
-	if r.FailIfNotExists == nil || *r.FailIfNotExists { // documented default: true
+	if r.FailIfNotExists == nil || *r.FailIfNotExists { // the documented default is true
 		return nil, invalid("message_reference", "MESSAGE_REFERENCE_UNKNOWN_MESSAGE", "Unknown message"), false
 	}
 	return nil, answer{}, true
@@ -163,9 +164,9 @@ func (m *message) empty() bool {
 	return m.Content == "" && len(m.Attachments) == 0 && len(m.Buttons) == 0
 }
 
-// addLocked puts a message into a channel and tells of it.
+// addLocked appends a message to a channel and dispatches MESSAGE_CREATE.
 func (s *Server) addLocked(ch *channel, m *message) {
-	if ch.archived { // who writes into a thread makes it active
+	if ch.archived { // a new message unarchives the thread
 		s.archiveLocked(ch, false)
 	}
 	ch.messages = append(ch.messages, m)
@@ -175,7 +176,7 @@ func (s *Server) addLocked(ch *channel, m *message) {
 	})
 }
 
-// wireEvent is a message as the gateway tells it (Gateway Events, "Message Create").
+// wireEvent encodes a message for a gateway event (Gateway Events, "Message Create").
 func (s *Server) wireEvent(ch *channel, m *message, ss *session, nonce bool) object {
 	o := s.wireMessage(ch, m, ss.intents&intentMessageContent != 0, true)
 	if nonce && m.Nonce != "" {
@@ -190,7 +191,7 @@ func (s *Server) wireEvent(ch *channel, m *message, ss *session, nonce bool) obj
 	return o
 }
 
-// editMessage is Message, "Edit Message".
+// editMessage implements Message, "Edit Message".
 func (c *call) editMessage() answer {
 	var p payload
 	if a, fine := c.readPayload(&p); !fine {
@@ -210,8 +211,8 @@ func (c *call) editMessage() answer {
 	return c.edit(ch, m, &p)
 }
 
-// oldAge and oldEdits bound the edits of old messages (Opcodes and Status Codes,
-// JSON error code 30046). How many Discord allows is not documented.
+// oldAge and oldEdits bound the edits of old messages (Opcodes and Status Codes, JSON
+// error code 30046). Discord does not document the number of edits that it allows.
 const (
 	oldAge   = time.Hour
 	oldEdits = 3
@@ -256,7 +257,7 @@ func (c *call) edit(ch *channel, m *message, p *payload) answer {
 	return ok(c.s.wireMessage(ch, m, true, true))
 }
 
-// keep is the attachments that an edit names; what it does not name is removed.
+// keep returns the attachments that an edit lists. The edit removes all others.
 func keep(old []Attachment, p *payload) (kept []Attachment) {
 	for _, a := range old {
 		for _, named := range *p.Attachments {
@@ -275,7 +276,8 @@ func (s *Server) tellEditLocked(ch *channel, m *message) {
 	})
 }
 
-// deleteMessage is Message, "Delete Message": others' need MANAGE_MESSAGES.
+// deleteMessage implements Message, "Delete Message". The bot needs MANAGE_MESSAGES to
+// delete messages of other users.
 func (c *call) deleteMessage() answer {
 	ch, m, a, fine := c.needMessage(0)
 	if !fine {
@@ -296,7 +298,7 @@ func (s *Server) deleteLocked(ch *channel, m *message) {
 	})
 }
 
-// refer adds the ids of the channel and its guild.
+// refer adds the IDs of the channel and its guild to an object.
 func (c *channel) refer(o object) object {
 	o["channel_id"] = c.id
 	if c.guild != "" {
@@ -305,8 +307,8 @@ func (c *channel) refer(o object) object {
 	return o
 }
 
-// bulkDelete is Message Resource, "Bulk Delete Messages": 2 to 100, none twice,
-// none older than two weeks.
+// bulkDelete implements Message Resource, "Bulk Delete Messages": 2 to 100 messages,
+// without duplicates, none older than two weeks.
 func (c *call) bulkDelete() answer {
 	ch, a, fine := c.need(ManageMessages)
 	if !fine {
@@ -353,11 +355,12 @@ func (c *call) getMessage() answer {
 	return ok(c.s.wireMessage(ch, m, c.contentAllowed(), true))
 }
 
-// contentAllowed is what the developer portal grants; over REST no intents are asked for.
+// contentAllowed reports whether the developer portal grants message content. REST calls
+// do not declare intents, so this setting alone decides.
 func (c *call) contentAllowed() bool { return !c.s.o.WithoutMessageContent }
 
-// listMessages is Message, "Get Channel Messages": newest first; the ones
-// nearest to after or before.
+// listMessages implements Message, "Get Channel Messages". It lists messages newest first
+// and, with after or before, those that are closest to that ID.
 func (c *call) listMessages() answer {
 	ch, a, fine := c.need(0)
 	switch {
@@ -388,7 +391,7 @@ func (c *call) listMessages() answer {
 		return invalid("before", "BASE_TYPE_EXCLUSIVE", "before, after and around are mutually exclusive.")
 	}
 	list := []object{}
-	// Without READ_MESSAGE_HISTORY no messages are returned, and no error.
+	// Without READ_MESSAGE_HISTORY, Discord returns an empty list and no error.
 	if c.s.world.permissions(ch, c.s.world.bot.ID)&ReadMessageHistory != 0 {
 		for _, m := range ch.slice(q.Get("before"), q.Get("after"), q.Get("around"), limit) {
 			list = append(list, c.s.wireMessage(ch, m, c.contentAllowed(), true))
@@ -397,7 +400,7 @@ func (c *call) listMessages() answer {
 	return ok(list)
 }
 
-// slice is a part of what is there, newest first.
+// slice returns one page of the messages that still exist, newest first.
 func (c *channel) slice(before, after, around string, limit int) []*message {
 	var there []*message
 	for _, m := range c.messages {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// wireEmoji is an emoji as reactions carry it: a character, or name:id.
+// wireEmoji encodes an emoji for reactions. A custom emoji has the form name:id.
 func wireEmoji(emoji string) object {
 	if name, id, custom := strings.Cut(emoji, ":"); custom {
 		return object{"id": id, "name": name}
@@ -14,7 +14,7 @@ func wireEmoji(emoji string) object {
 	return object{"id": nil, "name": emoji}
 }
 
-// emoji reads the one that a path names; false when it is none.
+// emoji parses the emoji in the path. It returns false if the emoji is not valid.
 func (c *call) emoji() (string, bool) {
 	emoji := strings.TrimSuffix(strings.TrimPrefix(c.path("emoji"), "<:"), ">")
 	if name, id, custom := strings.Cut(emoji, ":"); custom {
@@ -29,8 +29,8 @@ func (c *call) emoji() (string, bool) {
 	return emoji, emoji != ""
 }
 
-// react is Message, "Create Reaction": READ_MESSAGE_HISTORY, and ADD_REACTIONS
-// when nobody has put that emoji there yet.
+// react implements Message, "Create Reaction". It needs READ_MESSAGE_HISTORY, and also
+// ADD_REACTIONS if the message does not have that emoji yet.
 func (c *call) react() answer {
 	ch, m, a, fine := c.needMessage(ReadMessageHistory)
 	if !fine {
@@ -129,7 +129,7 @@ func (s *Server) tellReactionLocked(kind string, ch *channel, m *message, u User
 	})
 }
 
-// typing is Channel, "Trigger Typing Indicator".
+// typing implements Channel, "Trigger Typing Indicator".
 func (c *call) typing() answer {
 	ch, a, fine := c.need(SendMessages)
 	if !fine {

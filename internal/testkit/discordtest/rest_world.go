@@ -11,7 +11,7 @@ import (
 
 func (c *call) getGateway() answer { return ok(object{"url": c.s.GatewayURL}) }
 
-// getGatewayBot is Gateway, "Get Gateway Bot".
+// getGatewayBot implements Gateway, "Get Gateway Bot".
 func (c *call) getGatewayBot() answer {
 	today := 0
 	now := c.s.o.Now()
@@ -62,7 +62,7 @@ func (c *call) getApplication() answer {
 	})
 }
 
-// openDM is User, "Create DM".
+// openDM implements User, "Create DM".
 func (c *call) openDM() answer {
 	var in struct {
 		Recipient string `json:"recipient_id"`
@@ -77,7 +77,7 @@ func (c *call) openDM() answer {
 	return ok(c.s.directLocked(u).wire())
 }
 
-// guild finds the guild of a call; the bot knows only its own.
+// guild finds the guild of a call. The bot can access only guilds that it is a member of.
 func (c *call) guild() (*guild, bool) {
 	g := c.s.world.guilds[c.path("guild")]
 	return g, g != nil && g.members[c.s.world.bot.ID] != nil
@@ -99,7 +99,7 @@ func (c *call) listRoles() answer {
 	return ok(g.wireRoles(c.s.world.bot))
 }
 
-// listChannels is Guild, "Get Guild Channels": no threads.
+// listChannels implements Guild, "Get Guild Channels", which excludes threads.
 func (c *call) listChannels() answer {
 	g, found := c.guild()
 	if !found {
@@ -108,8 +108,8 @@ func (c *call) listChannels() answer {
 	return ok(c.s.world.channelsOf(g, typeText, typeVoice, typeForum))
 }
 
-// listArchived is Channels Resource, "List Public Archived Threads": the one
-// that was archived last comes first.
+// listArchived implements Channels Resource, "List Public Archived Threads". The most
+// recently archived thread comes first.
 func (c *call) listArchived() answer {
 	return c.archived(typeThread, func(x, y *channel) int { return y.archivedAt.Compare(x.archivedAt) }, func(ch *channel, before string) bool {
 		at, err := time.Parse(time.RFC3339Nano, before)
@@ -117,8 +117,8 @@ func (c *call) listArchived() answer {
 	})
 }
 
-// listJoinedArchived is "List Joined Private Archived Threads": the one with
-// the largest id comes first.
+// listJoinedArchived implements "List Joined Private Archived Threads". The thread with
+// the largest ID comes first.
 func (c *call) listJoinedArchived() answer {
 	return c.archived(typePrivateThread, func(x, y *channel) int { return compareIDs(y.id, x.id) }, func(ch *channel, before string) bool {
 		return older(ch.id, before)
@@ -133,7 +133,7 @@ func (c *call) archived(kind int, order func(x, y *channel) int, isBefore func(*
 	limit, before := 50, c.query().Get("before")
 	if text := c.query().Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 100 { // the bounds are not documented: those of other lists
+		if err != nil || n < 1 || n > 100 { // not documented; these are the bounds of other lists
 			return invalid("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
 		}
 		limit = n
@@ -161,7 +161,7 @@ func (c *call) listThreads() answer {
 	return ok(object{"threads": c.s.world.channelsOf(g, typeThread, typePrivateThread), "members": []object{}})
 }
 
-// channelsOf lists channels of a guild that are not archived.
+// channelsOf returns the channels of a guild that are neither deleted nor archived.
 func (w *world) channelsOf(g *guild, kinds ...int) []object {
 	list := []object{}
 	for _, id := range slices.SortedFunc(maps.Keys(w.channels), compareIDs) {
@@ -172,7 +172,7 @@ func (w *world) channelsOf(g *guild, kinds ...int) []object {
 	return list
 }
 
-// listMembers is Guild, "List Guild Members", which needs the members' intent.
+// listMembers implements Guild, "List Guild Members", which requires the members intent.
 func (c *call) listMembers() answer {
 	g, found := c.guild()
 	switch {

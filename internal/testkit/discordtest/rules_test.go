@@ -92,7 +92,8 @@ func readUntilClosed(ws *websocket.Conn) error {
 	}
 }
 
-// hear reads payloads until one of a kind ("" for those that are no events).
+// hear reads payloads until one of the given kind arrives. An empty kind matches payloads
+// that are not events.
 func hear(t *testing.T, ws *websocket.Conn, kind string) (seq int, d json.RawMessage, heard []string) {
 	t.Helper()
 	for {
@@ -177,7 +178,7 @@ func TestTenThousandInvalidRequestsAreAViolation(t *testing.T) {
 				t.Fatalf("request %d: %q", i, v)
 			}
 		}
-		// The last answer is counted when it has been written.
+		// The server counts the last response only after it has written it.
 		synctest.Wait()
 		if v := s.TakeViolations(); len(v) != 1 || !strings.Contains(v[0], "bans") {
 			t.Errorf("violations %q", v)

@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// user makes an account; the server itself calls it before it serves.
+// user creates an account. The caller holds s.mu, except before the server accepts
+// requests.
 func (s *Server) user(name string, bot bool) User {
 	u := User{ID: s.mintLocked(), Name: name, Bot: bot}
 	s.world.users[u.ID] = u
 	return u
 }
 
-// Self is the bot's own account; its application has the same id.
+// Self returns the bot's own account. Its application has the same ID.
 func (s *Server) Self() User { return s.world.bot }
 
-// Mention is how a text names a user.
+// Mention returns the text that mentions the user.
 func (u User) Mention() string { return "<@" + u.ID + ">" }
 
-// User makes an account.
+// User creates an account.
 func (s *Server) User(name string) User {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.user(name, false)
 }
 
-// Guild makes a guild with the bot and these members; the first of them owns it.
+// Guild creates a guild with the bot and the given members. The first member owns it.
 func (s *Server) Guild(name string, members ...User) (guildID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +37,7 @@ func (s *Server) Guild(name string, members ...User) (guildID string) {
 	for _, u := range append([]User{s.world.bot}, members...) {
 		g.members[u.ID] = &member{user: u, joined: time.Now()}
 	}
-	g.owner = g.id // nobody's
+	g.owner = g.id // no user owns the guild
 	if len(members) > 0 {
 		g.owner = members[0].ID
 	}
@@ -45,8 +46,8 @@ func (s *Server) Guild(name string, members ...User) (guildID string) {
 	return g.id
 }
 
-// Join brings a user into a guild, under a nickname unless it is empty. The bot
-// itself is told of the guild.
+// Join adds a user to a guild, with a nickname unless nick is empty. If the bot itself
+// joins, it receives GUILD_CREATE.
 func (s *Server) Join(guildID string, u User, nick string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +64,7 @@ func (s *Server) Join(guildID string, u User, nick string) {
 	})
 }
 
-// Rename gives a member another nickname.
+// Rename changes a member's nickname.
 func (s *Server) Rename(guildID, userID, nick string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +80,7 @@ func (s *Server) Rename(guildID, userID, nick string) {
 	})
 }
 
-// Role makes a role with permissions and gives it to members.
+// Role creates a role with permissions and assigns it to members.
 func (s *Server) Role(guildID string, p Permission, userIDs ...string) (roleID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,7 @@ func (s *Server) Role(guildID string, p Permission, userIDs ...string) (roleID s
 	return id
 }
 
-// ManagedRole makes the role that Discord creates for the bot in a guild.
+// ManagedRole creates the role that Discord manages for the bot in a guild.
 func (s *Server) ManagedRole(guildID string) (roleID string) {
 	id := s.Role(guildID, 0, s.Self().ID)
 	s.mu.Lock()
@@ -104,14 +105,14 @@ func (s *Server) ManagedRole(guildID string) (roleID string) {
 	return id
 }
 
-// AllowMessageContent switches the intent on in the developer portal.
+// AllowMessageContent enables the message content intent, as in the developer portal.
 func (s *Server) AllowMessageContent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.o.WithoutMessageContent = false
 }
 
-// Channel makes a text channel.
+// Channel creates a text channel.
 func (s *Server) Channel(guildID, name string) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,7 @@ func (s *Server) Channel(guildID, name string) (channelID string) {
 	return s.openLocked(&channel{guild: g.id, name: name, kind: typeText}, "CHANNEL_CREATE")
 }
 
-// Voice makes a voice channel, in which people can also write.
+// Voice creates a voice channel, which also accepts text messages.
 func (s *Server) Voice(guildID, name string) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +128,7 @@ func (s *Server) Voice(guildID, name string) (channelID string) {
 	return s.openLocked(&channel{guild: g.id, name: name, kind: typeVoice}, "CHANNEL_CREATE")
 }
 
-// Forum makes a channel that holds nothing but threads.
+// Forum creates a forum channel, which contains only threads.
 func (s *Server) Forum(guildID, name string) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,12 +136,12 @@ func (s *Server) Forum(guildID, name string) (channelID string) {
 	return s.openLocked(&channel{guild: g.id, name: name, kind: typeForum}, "CHANNEL_CREATE")
 }
 
-// Thread makes a public thread in a channel.
+// Thread creates a public thread in a channel.
 func (s *Server) Thread(parentID, name string) (channelID string) {
 	return s.thread(parentID, name, typeThread)
 }
 
-// PrivateThread makes a private thread in a channel, in which the bot is.
+// PrivateThread creates a private thread in a channel. The bot is a member of it.
 func (s *Server) PrivateThread(parentID, name string) (channelID string) {
 	return s.thread(parentID, name, typePrivateThread)
 }
@@ -152,7 +153,7 @@ func (s *Server) thread(parentID, name string, kind int) (channelID string) {
 	return s.openLocked(&channel{guild: parent.guild, parent: parent.id, name: name, kind: kind}, "THREAD_CREATE")
 }
 
-// Post makes a thread in a forum, with its first message, which has the same id
+// Post creates a thread in a forum together with its first message. Both have the same ID
 // (Threads, "Creating Threads in Forum and Media Channels").
 func (s *Server) Post(forumID string, u User, title, text string) (channelID string) {
 	s.mu.Lock()
@@ -177,7 +178,7 @@ func (s *Server) openLocked(c *channel, event string) string {
 	return c.id
 }
 
-// DM is the private conversation with a user.
+// DM returns the bot's direct message channel with a user and creates it if necessary.
 func (s *Server) DM(u User) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +196,7 @@ func (s *Server) directLocked(u User) *channel {
 	return c
 }
 
-// RenameChannel gives a channel or thread another name.
+// RenameChannel changes the name of a channel or thread.
 func (s *Server) RenameChannel(channelID, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,9 +205,8 @@ func (s *Server) RenameChannel(channelID, name string) {
 	s.dispatchLocked(c.event("UPDATE"), c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
-// Archive archives a thread; who writes into it makes it active again
-// (Channels Resource, "Thread Metadata Object" and Threads, "Active & Archived
-// Threads").
+// Archive archives a thread. A new message unarchives it (Channels Resource, "Thread
+// Metadata Object", and Threads, "Active & Archived Threads").
 func (s *Server) Archive(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,14 +218,14 @@ func (s *Server) archiveLocked(c *channel, archived bool) {
 	s.dispatchLocked("THREAD_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
-// DeleteChannel removes a channel with its threads, or a thread.
+// DeleteChannel deletes a thread, or a channel with its threads.
 func (s *Server) DeleteChannel(channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
 	s.dispatchLocked(c.event("DELETE"), c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 	c.deleted = true
-	for _, t := range s.world.channels { // "Threads": they live in their channel, and nobody is told of each
+	for _, t := range s.world.channels { // "Threads": deleting a channel deletes its threads, without an event for each
 		t.deleted = t.deleted || t.parent == c.id
 	}
 }
@@ -237,18 +237,19 @@ func (c *channel) event(what string) string {
 	return "CHANNEL_" + what
 }
 
-// Deny takes permissions in a channel away from a user or a role (everybody's
-// has the guild's id), and Allow gives them there; Permit takes both back.
+// Deny denies permissions in a channel to a user or a role; the guild's ID stands for
+// @everyone. [Server.Allow] grants permissions there, and [Server.Permit] removes both
+// overwrites.
 func (s *Server) Deny(channelID, whoseID string, p Permission) {
 	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow&^p, o.deny|p })
 }
 
-// Allow is described at [Server.Deny].
+// Allow grants permissions in a channel; see [Server.Deny].
 func (s *Server) Allow(channelID, whoseID string, p Permission) {
 	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow|p, o.deny&^p })
 }
 
-// Permit is described at [Server.Deny].
+// Permit removes denied and granted permissions in a channel; see [Server.Deny].
 func (s *Server) Permit(channelID, whoseID string, p Permission) {
 	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow&^p, o.deny&^p })
 }
@@ -264,22 +265,23 @@ func (s *Server) overwrite(channelID, whoseID string, change func(*overwrite)) {
 	s.dispatchLocked("CHANNEL_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
-// File is a file that a person attaches.
+// File is a file that a user attaches to a message.
 type File struct {
 	Name, ContentType string
 	Data              []byte
 }
 
-// SayOptions say more of a message than its text.
+// SayOptions are optional properties of a message.
 type SayOptions struct {
-	// ReplyTo is a message of the channel; its author is pinged unless NoPing.
+	// ReplyTo is the ID of a message in the same channel. The reply pings its author
+	// unless NoPing is set.
 	ReplyTo string
 	NoPing  bool
 	Files   []File
 }
 
-// Say has somebody write into a channel. Mention the bot with
-// [User.Mention] in the text.
+// Say posts a message by a user into a channel. To mention the bot, put [User.Mention]
+// into the text.
 func (s *Server) Say(channelID string, u User, text string, o SayOptions) (messageID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +300,7 @@ func (s *Server) Say(channelID string, u User, text string, o SayOptions) (messa
 	return m.ID
 }
 
-// Edit has the author change a message.
+// Edit changes the text of a message on behalf of its author.
 func (s *Server) Edit(channelID, messageID, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +311,7 @@ func (s *Server) Edit(channelID, messageID, text string) {
 	s.tellEditLocked(c, m)
 }
 
-// Delete removes messages: one, or several at once as moderators do.
+// Delete deletes one message, or several with a bulk delete as moderators do.
 func (s *Server) Delete(channelID string, messageIDs ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +323,7 @@ func (s *Server) Delete(channelID string, messageIDs ...string) {
 	s.bulkDeleteLocked(c, messageIDs)
 }
 
-// React puts a user's emoji under a message; Unreact takes it away.
+// React adds a user's reaction to a message.
 func (s *Server) React(channelID, messageID string, u User, emoji string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -329,7 +331,7 @@ func (s *Server) React(channelID, messageID string, u User, emoji string) {
 	s.reactLocked(c, c.mustFind(messageID), u, emoji)
 }
 
-// Unreact takes back a React.
+// Unreact removes a user's reaction.
 func (s *Server) Unreact(channelID, messageID string, u User, emoji string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,7 +339,7 @@ func (s *Server) Unreact(channelID, messageID string, u User, emoji string) {
 	s.unreactLocked(c, c.mustFind(messageID), u, emoji)
 }
 
-// ClearReactions takes an emoji away from everybody, or with "" all of them.
+// ClearReactions removes all reactions with an emoji, or all reactions if emoji is empty.
 func (s *Server) ClearReactions(channelID, messageID, emoji string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,15 +359,15 @@ func (s *Server) ClearReactions(channelID, messageID, emoji string) {
 	})
 }
 
-// Type shows that somebody types.
+// Type sends a typing indicator for a user.
 func (s *Server) Type(channelID string, u User) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tellTypingLocked(s.world.in(channelID), u)
 }
 
-// Tell says any event in every session, as it stands: what Discord may invent,
-// or a test that no odd event does harm. Data must be JSON.
+// Tell sends an arbitrary event to every session, unmodified. Tests use it for events
+// that the fake cannot produce and for malformed ones. Data must be valid JSON.
 func (s *Server) Tell(kind string, data json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,8 +377,8 @@ func (s *Server) Tell(kind string, data json.RawMessage) {
 	s.notifyLocked()
 }
 
-// Leave takes a member out of a guild; the bot itself hears of it as the end of
-// the guild.
+// Leave removes a member from a guild. If the bot itself leaves, it receives
+// GUILD_DELETE.
 func (s *Server) Leave(guildID string, u User) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,57 +12,60 @@ import (
 	"time"
 )
 
-// DefaultToken is the bot token that a server accepts unless it is told another.
+// DefaultToken is the bot token that a server accepts if [Options.Token] is empty.
 const DefaultToken = "fake-bot-token"
 
-// Options of a server; the zero value is a Discord that grants everything.
+// Options configures a server. The zero value is a Discord that grants everything.
 type Options struct {
-	// Addr is where it listens; empty means a free port on loopback.
+	// Addr is the address to listen on. Empty means a free loopback port.
 	Addr string
-	// Memory makes it listen on pipes in memory: connect with [Server.Dial].
+	// Memory makes the server listen on in-memory pipes. Clients then connect with
+	// [Server.Dial].
 	Memory bool
-	// Token is the bot's token; empty means [DefaultToken].
+	// Token is the bot token. Empty means [DefaultToken].
 	Token string
-	// Now is the clock of ids, time stamps and limits; nil means time.Now.
+	// Now is the clock for IDs, timestamps and rate limits. Nil means time.Now.
 	Now func() time.Time
-	// Heartbeat is the interval that hello asks for. Discord documents none, only
-	// 45 s as an example (Gateway, "Hello Event"); zero means 41.25 s, which it
-	// really says.
+	// Heartbeat is the heartbeat interval that Hello requests. Discord documents only an
+	// example, 45 s (Gateway, "Hello Event"). Zero means 41.25 s, the value that Discord
+	// really sends.
 	Heartbeat time.Duration
-	// WithoutMessageContent and WithoutMembers leave the privileged intents
-	// switched off in the developer portal: asking for them closes with 4014.
+	// WithoutMessageContent and WithoutMembers disable the privileged intents, as in the
+	// developer portal. A client that requests a disabled intent is closed with code
+	// 4014.
 	WithoutMessageContent, WithoutMembers bool
-	// IdentifiesPerDay is the session start limit; zero means 1000. The next
-	// identify closes with 4004, because Discord then resets the token (Gateway,
+	// IdentifiesPerDay is the session start limit; zero means 1000. An identify above the
+	// limit is closed with code 4004, because Discord then resets the token (Gateway,
 	// "Identifying").
 	IdentifiesPerDay int
-	// IdentifyEvery is the shortest time between two identifies, Discord's five
-	// seconds (Gateway, "Session Start Limit Object"); a faster one is an invalid
-	// session. Zero does not look.
+	// IdentifyEvery is the minimum time between two identifies; Discord requires five
+	// seconds (Gateway, "Session Start Limit Object"). The server answers an earlier
+	// identify with Invalid Session. Zero disables the check.
 	IdentifyEvery time.Duration
-	// ResumeURL is where sessions are said to be resumed; empty means the gateway.
+	// ResumeURL is the resume_gateway_url in Ready. Empty means GatewayURL.
 	ResumeURL string
-	// NonceWindow is how long a nonce is enforced ("the past few minutes",
-	// Message Resource, "Create Message"); zero means three minutes.
+	// NonceWindow is how long the server enforces a nonce. Discord documents "the past
+	// few minutes" (Message Resource, "Create Message"). Zero means three minutes.
 	NonceWindow time.Duration
-	// AnswerWithin is how long an interaction waits for its first answer; zero
-	// means Discord's three seconds, which a stalled machine may miss.
+	// AnswerWithin is the deadline for the first response to an interaction. Zero means
+	// three seconds, as on Discord. Raise it where a stalled machine could miss that
+	// deadline.
 	AnswerWithin time.Duration
-	// Limits overrides the limits of routes, by their name ("POST
-	// /channels/{channel}/messages"); a Limit without requests has none.
+	// Limits overrides the rate limits of routes. The keys are route names, for example
+	// "POST /channels/{channel}/messages". A Limit with zero requests disables the limit.
 	Limits map[string]Limit
-	// GlobalPerSecond is the limit over all routes (Rate Limits, "Global Rate
-	// Limit"); zero means 50, less than zero none.
+	// GlobalPerSecond is the limit across all routes, in requests per second (Rate
+	// Limits, "Global Rate Limit"). Zero means 50; a negative value disables the limit.
 	GlobalPerSecond int
-	// AllowUnsafeMentions does not require that messages say whom they may ping.
+	// AllowUnsafeMentions permits messages that do not set allowed_mentions.
 	AllowUnsafeMentions bool
 }
 
-// Server is a running fake Discord. Its methods may be called from everywhere;
-// ids that do not exist panic in scripting, which is the test's mistake.
+// Server is a running fake Discord. Its methods are safe for concurrent use. Scripting
+// methods panic if an ID does not exist, because that is a mistake in the test.
 type Server struct {
-	// URL is its root. APIURL ends in /api/v10, GatewayURL is what
-	// /gateway/bot answers, CDNURL is where attachments lie.
+	// URL is the root address. APIURL ends in /api/v10. GatewayURL is the address that
+	// /gateway/bot returns. Attachments are served below CDNURL.
 	URL, APIURL, GatewayURL, CDNURL string
 
 	o        Options
@@ -71,10 +74,11 @@ type Server struct {
 	running  sync.WaitGroup
 	ctx      context.Context
 	stop     context.CancelFunc
-	// term is what the addresses of files are signed with.
+	// term is part of the key that signs file URLs. Incrementing it invalidates all
+	// signatures.
 	term atomic.Int64
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	closed     bool
 	changed    chan struct{}
 	world      world
@@ -88,7 +92,7 @@ type Server struct {
 	lastID     int64
 }
 
-// Start starts a server; end it with Close.
+// Start starts a server. The caller must call Close.
 func Start(o Options) (*Server, error) {
 	o.Token = cmp.Or(o.Token, DefaultToken)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 41250*time.Millisecond)
@@ -121,12 +125,12 @@ func Start(o Options) (*Server, error) {
 	s.world.bot = s.user("lilac", true)
 	s.world.applicationID = s.world.bot.ID
 	s.http.Handler = s.routes()
-	s.running.Go(func() { _ = s.http.Serve(listener) }) // always ends with the error of Close
+	s.running.Go(func() { _ = s.http.Serve(listener) }) // Serve always returns the error that Close causes
 	return s, nil
 }
 
-// New starts a server that ends with the test, and fails it for what broke a
-// rule.
+// New starts a server, closes it when the test ends, and fails the test if there were
+// violations.
 func New(t testing.TB, o Options) *Server {
 	t.Helper()
 	s, err := Start(o)
@@ -144,7 +148,7 @@ func New(t testing.TB, o Options) *Server {
 	return s
 }
 
-// Close ends the server and cuts every connection. It may be called twice.
+// Close stops the server and drops all connections. It is safe to call twice.
 func (s *Server) Close() error {
 	s.stop()
 	s.mu.Lock()
@@ -158,8 +162,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Dial connects to the server, whatever address is asked for: for the dialers
-// of clients when [Options.Memory] is set.
+// Dial connects to the server and ignores the requested address. Use it as the dialer of
+// clients when [Options.Memory] is set.
 func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if p, ok := s.listener.(*pipes); ok {
 		return p.dial(ctx)
@@ -168,18 +172,19 @@ func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", s.listener.Addr().String())
 }
 
-// notifyLocked wakes those who wait for something to happen.
+// notifyLocked wakes all goroutines that wait for a change of the server's state.
 func (s *Server) notifyLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// violateLocked records that a rule was broken.
+// violateLocked records a violation.
 func (s *Server) violateLocked(format string, args ...any) {
 	if len(s.violations) < maxRecorded {
 		s.violations = append(s.violations, fmt.Sprintf(format, args...))
 	}
 }
 
-// maxRecorded bounds each kind of record; no test looks further back.
+// maxRecorded bounds the recorded requests and the recorded violations. No test needs
+// more.
 const maxRecorded = 100_000

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The intents (Gateway, "List of Intents").
+// Gateway intents (Gateway, "List of Intents").
 const (
 	intentGuilds          = 1 << 0
 	intentMembers         = 1 << 1
@@ -20,7 +20,7 @@ const (
 	intentDirectReactions = 1 << 13
 	intentDirectTyping    = 1 << 14
 	intentMessageContent  = 1 << 15
-	// allIntents are the bits that have a meaning: 0–16, 20, 21, 24, 25.
+	// allIntents is the set of all defined bits: 0–16, 20, 21, 24 and 25.
 	allIntents = 1<<17 - 1 | 1<<20 | 1<<21 | 1<<24 | 1<<25
 )
 
@@ -88,7 +88,7 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 	}
 }
 
-// refuseIdentify is the close code that Discord answers with, or 0.
+// refuseIdentify returns the close code with which Discord rejects an identify, or 0.
 func (s *Server) refuseIdentify(token string, intents *int, shard *[2]int, now time.Time) (int, string) {
 	today := 0
 	for _, id := range s.gateway.identifies {
@@ -114,7 +114,7 @@ func (s *Server) refuseIdentify(token string, intents *int, shard *[2]int, now t
 	return 0, ""
 }
 
-// resumeLocked replays what the client missed (Gateway, "Resuming").
+// resumeLocked replays the events that the client missed (Gateway, "Resuming").
 func (c *conn) resumeLocked(d json.RawMessage) {
 	s := c.s
 	var in struct {
@@ -149,7 +149,7 @@ func (c *conn) resumeLocked(d json.RawMessage) {
 	}
 }
 
-// dropNextLocked does to the connection what was planned for it.
+// dropNextLocked applies the next drop that [Server.DropNext] planned, if any.
 func (c *conn) dropNextLocked() bool {
 	if len(c.s.gateway.drops) == 0 {
 		return false
@@ -160,19 +160,19 @@ func (c *conn) dropNextLocked() bool {
 	return true
 }
 
-// append says something in a session.
+// append appends an event to the session's log.
 func (ss *session) append(kind string, d object) { ss.appendRaw(kind, d) }
 
 func (ss *session) appendRaw(kind string, d any) {
 	data, err := json.Marshal(object{"op": opDispatch, "t": kind, "s": len(ss.log) + 1, "d": d})
 	if err != nil {
-		panic(fmt.Sprintf("discordtest: encode %s: %v", kind, err)) // ours: it is always JSON
+		panic(fmt.Sprintf("discordtest: encode %s: %v", kind, err)) // our own events always encode
 	}
 	ss.log = append(ss.log, data)
 }
 
-// dispatchLocked says something in every session that asked for it with one of
-// two intents: for what happens in guilds, and in private.
+// dispatchLocked sends an event to every session that declared the required intent:
+// inGuild for events in guilds, inPrivate for events in direct messages.
 func (s *Server) dispatchLocked(kind string, c *channel, inGuild, inPrivate int, d func(ss *session) object) {
 	intent := inGuild
 	if c != nil && c.kind == typeDM {
@@ -182,12 +182,12 @@ func (s *Server) dispatchLocked(kind string, c *channel, inGuild, inPrivate int,
 		if ss.intents&intent == 0 && intent != 0 {
 			continue
 		}
-		// Nobody is told of a channel that the bot cannot see.
+		// Discord sends no events for channels that the bot cannot see.
 		if c != nil && c.kind != typeDM && s.world.permissions(c, s.world.bot.ID)&ViewChannel == 0 {
 			continue
 		}
 		if len(ss.log) >= maxMissed && ss.conn == nil {
-			delete(s.gateway.sessions, ss.id) // nobody comes back for it
+			delete(s.gateway.sessions, ss.id) // no client has resumed it in time
 			continue
 		}
 		ss.append(kind, d(ss))
@@ -195,8 +195,8 @@ func (s *Server) dispatchLocked(kind string, c *channel, inGuild, inPrivate int,
 	s.notifyLocked()
 }
 
-// applicationFlags are the intents that the developer portal grants
-// (Application, "Application Flags": GATEWAY_…_LIMITED).
+// applicationFlags returns the application flags for the intents that the developer
+// portal grants (Application, "Application Flags": GATEWAY_…_LIMITED).
 func (s *Server) applicationFlags() int {
 	flags := 0
 	if !s.o.WithoutMembers {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The library's own limiter cleans its buckets in a goroutine that never ends.
+	// The library's rate limiter cleans its buckets in a goroutine that never ends.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/disgoorg/disgo/rest.(*rateLimiterImpl).cleanup"))
 }
 
@@ -22,7 +22,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 const agent = "DiscordBot (https://example.org/lilac, 1)"
 
-// inFakeTime runs a test in a bubble, with a fake on pipes.
+// inFakeTime runs a test in a synctest bubble, with a fake that uses in-memory pipes.
 func inFakeTime(t *testing.T, o discordtest.Options, test func(t *testing.T, s *discordtest.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,7 +31,7 @@ func inFakeTime(t *testing.T, o discordtest.Options, test func(t *testing.T, s *
 	})
 }
 
-// restOnly is the library's REST part, without limits of its own.
+// restOnly returns the library's REST client without its own rate limiter.
 func restOnly(t *testing.T, s *discordtest.Server, opts ...rest.ClientConfigOpt) rest.Rest {
 	t.Helper()
 	transport := &http.Transport{DialContext: s.Dial}

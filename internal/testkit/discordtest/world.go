@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// object is a JSON object on its way out.
+// object is a JSON object in a response or an event.
 type object map[string]any
 
-// User is an account.
+// User is a Discord account.
 type User struct {
 	ID, Name string
 	Bot      bool
@@ -27,7 +27,7 @@ func (u User) wire() object {
 // Permission is a set of permissions (Permissions, "Bitwise Permission Flags").
 type Permission uint64
 
-// The permissions that a bot of ours needs, and those of moderators.
+// Permissions that Lilac's bot needs, and those of moderators.
 const (
 	Administrator      Permission = 1 << 3
 	ManageChannels     Permission = 1 << 4
@@ -42,13 +42,13 @@ const (
 	SendInThreads      Permission = 1 << 38
 )
 
-// everyonePermissions is what the role everybody has grants in a new guild.
+// everyonePermissions are the permissions that @everyone has in a new guild.
 const everyonePermissions = AddReactions | ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory | Connect | SendInThreads
 
-// allPermissions are the bits that have a meaning: 0–46 and 48–52.
+// allPermissions is the set of all defined bits: 0–46 and 48–52.
 const allPermissions Permission = 1<<53 - 1&^(1<<47)
 
-// The types of channels (Channels Resource, "Channel Types").
+// Channel types (Channels Resource, "Channel Types").
 const (
 	typeText          = 0
 	typeDM            = 1
@@ -62,8 +62,8 @@ type guild struct {
 	id, name string
 	owner    string
 	members  map[string]*member
-	roles    map[string]Permission // the guild's own id is @everyone
-	managed  string                // the bot's own role, if there is one
+	roles    map[string]Permission // the guild's own ID is the role ID of @everyone
+	managed  string                // ID of the bot's managed role, or empty
 }
 
 type member struct {
@@ -77,14 +77,14 @@ type channel struct {
 	id, guild, parent, name string
 	kind                    int
 	deleted, archived       bool
-	archivedAt              time.Time            // when that changed last
-	recipient               User                 // of a private conversation
-	overwrites              map[string]overwrite // by user or role id
+	archivedAt              time.Time            // time of the last change of archived
+	recipient               User                 // only for direct messages
+	overwrites              map[string]overwrite // by user ID or role ID
 	messages                []*message           // oldest first
 	last                    string
 }
 
-// overwrite is what differs in a channel for a role or a user.
+// overwrite holds the permissions that a channel allows or denies to a role or user.
 type overwrite struct {
 	allow, deny Permission
 	role        bool
@@ -99,7 +99,7 @@ type world struct {
 	guilds        map[string]*guild
 	channels      map[string]*channel
 	commands      []object
-	creates       []time.Time // of commands, in the last day
+	creates       []time.Time // command creations in the last 24 hours
 	commandWrites int
 	interactions  map[string]*interaction // by token
 }
@@ -111,7 +111,8 @@ func newWorld() world {
 	}
 }
 
-// in is the channel that a test names; one that was deleted is still known to it.
+// in returns the channel with an ID and panics if there is none. Deleted channels still
+// exist here, so that tests can inspect them.
 func (w *world) in(id string) *channel {
 	c := w.channels[id]
 	if c == nil {
@@ -136,8 +137,8 @@ func (w *world) guildNamed(id string) *guild {
 	return g
 }
 
-// permissions computes what a user may do in a channel (Permissions,
-// "Permission Overwrites"); a thread has those of its parent ("Inherited
+// permissions computes a user's permissions in a channel (Permissions, "Permission
+// Overwrites"). A thread inherits the permissions of its parent ("Inherited
 // Permissions").
 func (w *world) permissions(c *channel, userID string) Permission {
 	if c.kind == typeDM {
@@ -166,8 +167,8 @@ func (w *world) permissions(c *channel, userID string) Permission {
 	for _, o := range []overwrite{at.overwrites[g.id], roles, at.overwrites[userID]} {
 		granted = granted&^o.deny | o.allow
 	}
-	// "Implicit Permissions": who may not see a channel, or not connect to a voice
-	// channel, may do nothing there.
+	// "Implicit Permissions": without VIEW_CHANNEL, or without CONNECT in a voice
+	// channel, a user has no permissions there.
 	if granted&ViewChannel == 0 || at.kind == typeVoice && granted&Connect == 0 {
 		return 0
 	}
@@ -207,7 +208,7 @@ func (c *channel) wire() object {
 	return o
 }
 
-// String is the set as the API writes it.
+// String formats the set as the API does: the decimal value of its bits.
 func (p Permission) String() string { return strconv.FormatUint(uint64(p), 10) }
 
 func (g *guild) wireRoles(bot User) []object {
@@ -249,7 +250,7 @@ func (m *member) wire() object {
 	return o
 }
 
-// wirePartial is a member without its user, as messages carry it.
+// wirePartial encodes a member without its user, as messages contain it.
 func (m *member) wirePartial() object {
 	o := object{
 		"roles": append([]string{}, m.roles...), "joined_at": stamp(m.joined), "deaf": false, "mute": false,
@@ -261,8 +262,8 @@ func (m *member) wirePartial() object {
 	return o
 }
 
-// wireCreate is a guild as GUILD_CREATE tells it (Gateway Events, "Guild
-// Create"): only the bot's own member without the members' intent.
+// wireCreate encodes a guild for GUILD_CREATE (Gateway Events, "Guild Create"). Without
+// the members intent, it contains only the bot's own member.
 func (w *world) wireCreate(g *guild, intents int) object {
 	o := g.wire(w.bot)
 	members, channels, threads := []object{}, []object{}, []object{}
@@ -274,7 +275,7 @@ func (w *world) wireCreate(g *guild, intents int) object {
 	for _, id := range slices.SortedFunc(maps.Keys(w.channels), compareIDs) {
 		c := w.channels[id]
 		switch {
-		case c.guild != g.id || c.deleted || c.archived: // only active threads are told of
+		case c.guild != g.id || c.deleted || c.archived: // only active threads are included
 		case c.thread():
 			threads = append(threads, c.wire())
 		default:
@@ -289,7 +290,7 @@ func (w *world) wireCreate(g *guild, intents int) object {
 	return o
 }
 
-// wireMember is a member of a guild, by a user's id.
+// memberOf returns a member of a guild by user ID.
 func (w *world) memberOf(guildID, userID string) (*member, error) {
 	g := w.guilds[guildID]
 	if g == nil || g.members[userID] == nil {

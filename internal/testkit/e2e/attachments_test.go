@@ -17,14 +17,14 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// onePixel is the smallest PNG.
+// onePixel is a minimal PNG.
 var onePixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89" +
 	"\x00\x00\x00\nIDATx\x9cc\x00\x01\x00\x00\x05\x00\x01\r\n-\xb4\x00\x00\x00\x00IEND\xaeB`\x82")
 
 const onePage = "%PDF-1.7\n%%EOF\n"
 
-// steps is a model that calls tools one after the other and then says
-// something; each step sees the result of the one before.
+// steps starts a model that calls tools one after the other and then answers with end. Each call
+// gets the result of the previous one.
 func steps(t *testing.T, end string, calls ...func(result string) llmtest.Call) (model *llmtest.Server, bodies func() []string) {
 	var mu sync.Mutex
 	var seen []string
@@ -42,7 +42,7 @@ func steps(t *testing.T, end string, calls ...func(result string) llmtest.Call) 
 	}
 }
 
-// inTurn is what the model of [steps] says.
+// inTurn returns the responses of the model of [steps].
 func inTurn(end string, calls ...func(result string) llmtest.Call) func(llmtest.Request) llmtest.Script {
 	return func(r llmtest.Request) llmtest.Script {
 		done := 0
@@ -63,7 +63,7 @@ func inTurn(end string, calls ...func(result string) llmtest.Call) func(llmtest.
 func asJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a test's mistake
+		panic(err) // a mistake in the test
 	}
 	return string(text)
 }
@@ -77,10 +77,10 @@ type downloaded struct {
 	Files []struct{ Path, Filename, SourceURL, MimeType string }
 }
 
-// sendBack gives what was downloaded, and one file more.
+// sendBack sends the downloaded files and one new file.
 func sendBack(result string) llmtest.Call {
 	var got downloaded
-	_ = json.Unmarshal([]byte(result), &got) // what is no such result gives no files, which shows
+	_ = json.Unmarshal([]byte(result), &got) // without a valid result, no files are sent and the test fails
 	paths := []string{"report.csv"}
 	for _, f := range got.Files {
 		paths = append(paths, f.Path)
@@ -88,7 +88,7 @@ func sendBack(result string) llmtest.Call {
 	return llmtest.Call{Name: "attachment_add", Input: asJSON(map[string]any{"paths": paths, "filenames": []string{"", "yours.png"}})}
 }
 
-// filesIn are the files on the bot's messages, in the order in which they are seen.
+// filesIn returns the files of the bot's messages, in the order in which they appear.
 func filesIn(d *e2e.Discord, channel string) (names []string, contents map[string]string) {
 	contents = map[string]string{}
 	for _, m := range d.Ours(channel) {
@@ -100,7 +100,7 @@ func filesIn(d *e2e.Discord, channel string) (names []string, contents map[strin
 	return names, contents
 }
 
-// Somebody sends a picture and a PDF; the agent takes both, and gives files back.
+// A user sends a picture and a PDF. The agent reads both and sends files back.
 func TestAPictureAndAPDFComeInAndFilesGoOut(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model, bodies := steps(t, "Here they are.", fixed("write", map[string]string{"path": "report.csv", "content": "a,b\n1,2\n"}),
@@ -140,8 +140,8 @@ func TestAPictureAndAPDFComeInAndFilesGoOut(t *testing.T) {
 	})
 }
 
-// Files that were not taken when they came are fetched when they are wanted,
-// also when their addresses have expired; what is there is not written again.
+// Files that were not stored on arrival are downloaded on demand, even if their URLs have expired.
+// A stored file is not written again.
 func TestAnExpiredFileIsDownloadedOnce(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		var results []string
@@ -164,7 +164,7 @@ func TestAnExpiredFileIsDownloadedOnce(t *testing.T) {
 		d = fake
 		d.Fail("GET /cdn", discordtest.Fault{Status: http.StatusInternalServerError}, 1)
 		d.Say(d.General, d.Ada, d.Self().Mention()+" look", discordtest.SayOptions{Files: []discordtest.File{{Name: "a.pdf", ContentType: "application/pdf", Data: []byte(onePage)}}})
-		// A message without files in between changes nothing.
+		// A message without files between the two does not matter.
 		d.Shown(d.General, "the answer is whole", e2e.Holds("I have it."))
 		mu.Lock()
 		defer mu.Unlock()
@@ -187,8 +187,8 @@ func TestAnExpiredFileIsDownloadedOnce(t *testing.T) {
 	})
 }
 
-// More files than a message carries follow the answer, ten at a time, as
-// replies to it.
+// If there are more files than one message can carry, the bot sends the others as replies to the
+// answer, ten at a time.
 func TestManyLateFilesFollowTheAnswer(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		var paths []string
@@ -226,7 +226,7 @@ func TestManyLateFilesFollowTheAnswer(t *testing.T) {
 	})
 }
 
-// What looks like the block in somebody's text names no file.
+// Text of a user that imitates the list of attachments does not cause a download.
 func TestATextThatPosesAsFilesDownloadsNothing(t *testing.T) {
 	t.Parallel()
 	told := make(chan string, 1)

@@ -18,15 +18,15 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// nodeMayGrow is how much memory of its own the program may need, at its peak,
-// while a command does what it can to use it up.
+// nodeMayGrow is by how much the program's own peak memory may grow while a command tries to
+// exhaust the machine.
 const nodeMayGrow = 64 << 20
 
-// goneWithin is when nothing may be left of a command, after the model was told
-// of its end.
+// goneWithin bounds the time until no process of a command is left after the model received the
+// result.
 func goneWithin() time.Duration { return measured(2 * time.Second) }
 
-// bombs are bounded by themselves too, should no limit hold.
+// bombs limit themselves too, in case a limit does not work.
 var bombs = []struct{ name, command, told string }{
 	{"fork", `trap '' TERM INT; for i in $(seq 300); do sleep 300 & done; wait`, "more processes"},
 	{"memory", `for i in 1 2 3 4; do (head -c 100000000 /dev/zero; sleep 300) | tail -c 100000000 | wc -c & done; wait`, "more memory"},
@@ -34,8 +34,8 @@ var bombs = []struct{ name, command, told string }{
 	{"output", `head -c 100000000 /dev/zero | tr '\0' x; sleep 300`, "printed more"},
 }
 
-// S5: a command that uses up what it can get is ended at its limit, all of it,
-// and costs the program hardly any memory.
+// S5: a command that exhausts a resource is killed at its limit with all of its processes, and it
+// costs the program hardly any memory.
 func TestBombsCostTheProgramLittleAndLeaveNothing(t *testing.T) {
 	needsCommands(t)
 	if runtime.GOOS != "linux" {
@@ -43,7 +43,7 @@ func TestBombsCostTheProgramLittleAndLeaveNothing(t *testing.T) {
 	}
 	s, results := bombed(t)
 	session := s.NewSession()
-	// One command first: what the first call of everything costs is no bomb's.
+	// Run one command first, so that one-time costs are not attributed to a bomb.
 	s.WaitEnded(s.Prompt(session, "true", event.Prompt).RequestID, answerWithin)
 	<-results
 	for _, b := range bombs {
@@ -74,14 +74,14 @@ func TestBombsCostTheProgramLittleAndLeaveNothing(t *testing.T) {
 	}
 }
 
-// The controls: a process that takes memory and gives it back is found to have
-// grown, and a command that runs is found.
+// Controls: the test notices a process that allocates memory and frees it, and a command that is
+// still running.
 func TestControlPeaksAndCommandsAreSeen(t *testing.T) {
 	needsCommands(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("memory and processes are read from /proc: run this on Linux")
 	}
-	debug.FreeOSMemory() // what an earlier test left would be used again
+	debug.FreeOSMemory() // memory that an earlier test freed would be reused
 	before := forgetPeak(t, os.Getpid())
 	runtime.KeepAlive(bytes.Repeat([]byte("x"), 2*nodeMayGrow))
 	if grown := peak(t, os.Getpid()) - before; grown <= nodeMayGrow {
@@ -95,8 +95,8 @@ func TestControlPeaksAndCommandsAreSeen(t *testing.T) {
 	e2e.Eventually(t, answerWithin, "they are gone", func() bool { return len(commandsOf(t, session)) == 0 })
 }
 
-// bombed starts a server with narrow limits whose model runs what it is asked
-// as a command; what it is told of each comes on the channel.
+// bombed starts a server with low limits whose model runs each prompt as a command. The channel
+// receives the results.
 func bombed(t *testing.T) (*e2e.Server, <-chan string) {
 	t.Helper()
 	results := make(chan string, len(bombs)+1)
@@ -122,8 +122,8 @@ func bombed(t *testing.T) (*e2e.Server, <-chan string) {
 	return e2e.Start(t, append(modelEnv(model.URL), "LILAC_CONFIG="+file)...), results
 }
 
-// commandsOf lists the processes of a session's commands: they have its id in
-// their environment.
+// commandsOf lists the processes of a session's commands: they have the session's ID in their
+// environment.
 func commandsOf(t *testing.T, session string) (pids []int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -143,8 +143,8 @@ func commandsOf(t *testing.T, session string) (pids []int) {
 	return pids
 }
 
-// forgetPeak makes the kernel forget how much memory a process once had, and
-// returns how much it has.
+// forgetPeak resets the kernel's record of the peak memory of a process, and returns its current
+// memory.
 func forgetPeak(t *testing.T, pid int) int64 {
 	t.Helper()
 	const peakOfMemory = "5" // proc(5), clear_refs
@@ -154,7 +154,7 @@ func forgetPeak(t *testing.T, pid int) int64 {
 	return peak(t, pid)
 }
 
-// peak is the most memory that a process had since then.
+// peak returns the peak memory of a process since then.
 func peak(t *testing.T, pid int) int64 {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -13,21 +13,20 @@ import (
 )
 
 const (
-	// outage is how long a broker is away.
+	// outage is how long a broker is unavailable.
 	outage = 2 * time.Second
-	// late is what is asked while the broker is away.
+	// late is the prompt that is sent while the broker is unavailable.
 	late = "count, too"
 )
 
-// backWithin is how soon after an outage the program is at work again.
+// backWithin is how soon after an outage the program must work again.
 func backWithin() time.Duration { return measured(5 * time.Second) }
 
-// misfortune happens to a broker in the middle of conversations and ends with
-// the broker serving again, maybe with less than it had. It calls away when the
-// worst has come.
+// A misfortune is a failure of a broker during conversations. At its end, the broker serves again,
+// possibly with less data. It calls away at its worst moment.
 type misfortune struct {
 	name string
-	// gone says that away finds nobody who answers.
+	// gone means that the broker does not answer while away is called.
 	gone   bool
 	strike func(r *redistest.Server, away func())
 }
@@ -80,10 +79,9 @@ var flushed = misfortune{"it is flushed while it runs", false, func(r *redistest
 	away()
 }}
 
-// Whatever happens to the broker in the middle of a conversation, each request
-// gets one answer, also one that is asked while the broker is away, and who
-// follows the event stream sees all of it once. The short form has the first
-// misfortune alone.
+// Whatever happens to the broker during a conversation, each request gets exactly one answer, also
+// one that is sent while the broker is unavailable. Readers of the event stream see every answer
+// once. The short form tests only the first misfortune.
 func TestConversationsOutliveTheirBroker(t *testing.T) {
 	t.Parallel()
 	chosen := misfortunes
@@ -105,12 +103,11 @@ func TestControlWithoutOutgoingRowsAFlushLosesEvents(t *testing.T) {
 	noticed(t, outlive(t, flushed, forgetOutgoing), "were seen running")
 }
 
-// forgetOutgoing removes the rows of what was sent to the broker and of what
-// still has to be.
+// forgetOutgoing deletes the rows of events that were sent to the broker or are still to be sent.
 func forgetOutgoing(s *e2e.Server) { s.Exec("DELETE FROM redis_outgoing") }
 
-// outlive lets a misfortune happen while answers stream, right after before,
-// and returns what is wrong in the end.
+// outlive makes a misfortune happen while answers stream, after it has called before. It returns
+// the problems that remain at the end.
 func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []string) {
 	t.Helper()
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -179,8 +176,8 @@ func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []stri
 	return wrong
 }
 
-// A stop is in time although the broker stands still, and what it could not
-// send is sent by the next process.
+// A stop finishes in time even if the broker hangs. The next process sends the events that this
+// one could not send.
 func TestAStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t, redistest.Options{})
@@ -195,9 +192,8 @@ func TestAStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
 	}
 }
 
-// A prompt that was accepted while the broker was away is answered although the
-// program is killed before it could send it, is started while the broker is
-// still away, and the broker comes back with nothing.
+// A prompt that is accepted during an outage of the broker gets an answer, even if the program is
+// killed before it can send the event, restarts during the outage, and the broker loses its data.
 func TestAPromptOutlivesBothBrokerAndProgram(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range outliveBoth(t, answerWithin, func(*e2e.Server) {}) {

@@ -14,8 +14,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// callsTools lists, calls, is denied another session and leaves its token and
-// the address of the server behind.
+// callsTools lists and calls tools, is denied access to another session, and saves its token and
+// the server's address.
 const callsTools = `
 tools --list
 tools surface.messages.list --limit=5
@@ -23,8 +23,7 @@ tools surface.messages.list --session-id=another; echo "exit code $?"
 tools surface.messages.list --session-id=%s; echo "exit code $?"
 printf '%%s\n' "$LILAC_TOOL_TOKEN" > token`
 
-// The agent calls tools in its sandbox; when its command has ended the token is
-// dead.
+// The agent calls tools from its sandbox. When its command ends, the token becomes invalid.
 func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
@@ -46,13 +45,13 @@ func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 		}
 		return llmtest.Say("Done.")
 	})
-	runtime, err := os.MkdirTemp("", "rt") // a test's own directory may be too long for a socket
+	runtime, err := os.MkdirTemp("", "rt") // the test's own directory may be too long for a socket path
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
 	s := e2e.New(t, append(modelEnv(model.URL), "XDG_RUNTIME_DIR="+runtime)...)
-	// use lists from outside with the token that the command left behind.
+	// use lists the tools from outside, with the token that the command saved.
 	use = func() string {
 		token, _ := os.ReadFile(filepath.Join(s.Dir, "workspace", "token"))
 		sockets, _ := filepath.Glob(filepath.Join(runtime, "lilac-run-*", "tools.sock"))

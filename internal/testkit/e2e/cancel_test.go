@@ -20,10 +20,10 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// cancelWithin is how long a cancel may take.
+// cancelWithin bounds the duration of a cancellation.
 func cancelWithin() time.Duration { return measured(time.Second) }
 
-// A cancel ends a tool and everything it started.
+// A cancellation kills a tool and all processes that it started.
 func TestCancelStopsTheToolsProcesses(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
@@ -46,8 +46,8 @@ func TestControlWithoutACancelNothingStops(t *testing.T) {
 	})
 }
 
-// A request that was accepted and has not come to the runner yet is stopped, too,
-// by its id or as what would run next.
+// A request that was accepted but has not reached the runner yet can be canceled too, by its ID or
+// as the next request of the session.
 func TestACancelRightBehindAPromptStopsIt(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		s := e2e.Start(t, slices.Concat(bus(t), modelEnv(silent(t)))...)
@@ -60,7 +60,7 @@ func TestACancelRightBehindAPromptStopsIt(t *testing.T) {
 	})
 }
 
-// The way from one to the other may be as long as the broker is away.
+// While the broker is unavailable, the request takes that long to reach the runner.
 func TestACancelWhileTheBrokerIsAwayIsNotLost(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t, redistest.Options{})
@@ -78,7 +78,7 @@ func TestACancelWhileTheBrokerIsAwayIsNotLost(t *testing.T) {
 	}
 }
 
-// silent is the URL of a model that does not come to an answer.
+// silent returns the URL of a model that never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	return llmtest.New(t, func(llmtest.Request) llmtest.Script { return llmtest.Script{Wait: time.Hour} }).URL
@@ -102,11 +102,11 @@ func stopped(t *testing.T, s *e2e.Server, a e2e.Accepted) {
 	}
 }
 
-// cancelTool cancels a command that has started two processes, and returns
-// what is wrong when the time for that is over.
+// cancelTool cancels a command that has started two processes. It returns the problems that remain
+// after the timeout.
 func cancelTool(t *testing.T, bus e2e.Engine, within time.Duration, cancel func(s *e2e.Server, session string), without string) (wrong []string) {
 	t.Helper()
-	// A number of seconds that nobody else sleeps.
+	// No other process uses this number of seconds, so the command line identifies the process.
 	line := fmt.Sprintf("sleep 6%d", time.Now().UnixNano()%1e8)
 	t.Cleanup(func() {
 		for _, pid := range processes(t, line) {
@@ -136,7 +136,7 @@ func cancelTool(t *testing.T, bus e2e.Engine, within time.Duration, cancel func(
 	return wrong
 }
 
-// processes lists the ids of processes whose command line is exactly line.
+// processes lists the IDs of processes whose command line is exactly line.
 func processes(t *testing.T, line string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -157,13 +157,13 @@ func processes(t *testing.T, line string) []int {
 	return found
 }
 
-// canRunCommands says why the agent's commands are refused on this machine.
+// canRunCommands returns why this machine cannot run the agent's commands.
 var canRunCommands = sync.OnceValue(func() error {
 	_, err := sandbox.Open(context.Background(), sandbox.ModeAuto)
 	return err
 })
 
-// needsCommands skips a test on a machine without a sandbox, as needs does.
+// needsCommands skips a test on a machine without a sandbox, like needs.
 func needsCommands(t *testing.T) {
 	t.Helper()
 	if err := canRunCommands(); err != nil {
@@ -171,7 +171,7 @@ func needsCommands(t *testing.T) {
 	}
 }
 
-// needs skips a test that lacks a program, except in CI, which must have it.
+// needs skips a test whose required program is missing. In CI, it fails the test instead.
 func needs(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -12,8 +12,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// A rule that wakes itself in a roundabout way comes to an end, too: what the
-// agent has a workflow or a sub-agent do counts as what it does.
+// A rule that triggers itself indirectly comes to an end: the workflows and sub-agents of a
+// request count as part of the rule's work.
 func TestAChainOfEventsEndsAlsoByWayOfOthers(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
@@ -31,12 +31,12 @@ func TestAChainOfEventsEndsAlsoByWayOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
-				// What came since the model spoke last: the rule's words may come with
-				// a result, and with what was in the background.
+				// Collect all messages since the model's last answer: the rule's prompt may come
+				// with a tool result and with the end of a background task.
 				var text string
 				results := 0
 				for _, m := range slices.Backward(r.Messages) {
-					if m.Role == "assistant" && !slices.Contains(m.Calls, "get_event_info") { // not the model calls this: an event comes with it
+					if m.Role == "assistant" && !slices.Contains(m.Calls, "get_event_info") { // get_event_info calls are made by Lilac to deliver an event, not by the model
 						break
 					}
 					text += m.Text + "\n"
@@ -79,7 +79,7 @@ rules:
 	}
 }
 
-// firstInChain publishes the event that begins a chain, for a session of its own.
+// firstInChain publishes the first event of a chain, in a new session.
 func firstInChain(t *testing.T, s *e2e.Server) (session string) {
 	t.Helper()
 	session = named(t, s, "ops")
@@ -89,8 +89,8 @@ func firstInChain(t *testing.T, s *e2e.Server) (session string) {
 	return session
 }
 
-// What a rule leads to counts for its budget also when a workflow does it later,
-// and the program was killed meanwhile.
+// A rule's budget also covers the later work of its workflows, even if the program was killed in
+// between.
 func TestABudgetHoldsForWhatWorkflowsDoAfterAKill(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
@@ -119,9 +119,9 @@ rules:
 	s.WaitEnded("env:"+session+":first", answerWithin)
 	s.Kill()
 	s.Restart()
-	// Two calls for the rule, two for the first workflow, one for the second,
-	// which sets up a third before it is stopped.
-	e2e.Eventually(t, 2*answerWithin, "the third workflow is over", func() bool { return strings.Contains(s.Log(), "a workflow wakes nobody") })
+	// Two calls for the rule, two for the first workflow, and one for the second, which creates a
+	// third workflow before it is stopped.
+	e2e.Eventually(t, 2*answerWithin, "the third workflow is over", func() bool { return strings.Contains(s.Log(), "cannot wake the agent for a workflow") })
 	if n := model.Count(); n != 5 {
 		t.Errorf("the model was called %d times", n)
 	}

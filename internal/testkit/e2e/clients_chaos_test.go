@@ -24,7 +24,7 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// patrons is a server and what its clients know of it.
+// patrons is a server and the state that its clients expect.
 type patrons struct {
 	t     *testing.T
 	s     *e2e.Server
@@ -33,24 +33,24 @@ type patrons struct {
 	paper *paper
 	ended chan struct{}
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	talks    []string
-	made     map[string]bool // sessions whose making was answered
-	gone     map[string]bool // sessions that somebody has asked to delete
-	emptied  map[string]bool // sessions of which somebody has stopped all that waits
+	made     map[string]bool // sessions whose creation was confirmed
+	gone     map[string]bool // sessions that a client has tried to delete
+	emptied  map[string]bool // sessions whose queue a client has cleared
 	prompts  []*promptOf
 	followed []*follower
-	left     []net.Conn // connections that nobody reads
+	left     []net.Conn // connections whose clients no longer read
 	trace    []string
 }
 
-// promptOf is one message, sent once or, with a key, until it is answered.
+// A promptOf is one message. It is sent once, or, with a key, until it gets a response.
 type promptOf struct {
 	talk, text, key string
 	queue           event.Queue
 	body            []byte
 	file            []byte
-	answer          e2e.Accepted // of the first 200
+	answer          e2e.Accepted // the first response with status 200
 }
 
 func (c *patrons) note(format string, args ...any) {
@@ -59,7 +59,7 @@ func (c *patrons) note(format string, args ...any) {
 	c.trace = append(c.trace, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// answerOf is what the model says: words, at times a tool before them.
+// answerOf returns a model that answers with words, sometimes after a tool call.
 func answerOf(seed uint64) func(llmtest.Request) llmtest.Script {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 11))
@@ -103,7 +103,7 @@ func newPatrons(t *testing.T, bus e2e.Engine, seed uint64) *patrons {
 	return c
 }
 
-// reply is what somebody answered; status 0 is nobody.
+// A reply is an HTTP response; status 0 means that there was none.
 type reply struct {
 	status int
 	header http.Header
@@ -112,8 +112,8 @@ type reply struct {
 
 func (r reply) into(out any) { _ = json.Unmarshal(r.body, out) }
 
-// call makes a request, some of them over connections that break, and compares the
-// answer with the document of the API.
+// call makes a request, sometimes over a connection that breaks, and compares the response with
+// the OpenAPI document.
 func (c *patrons) call(rnd *rand.Rand, method, path string, body []byte, header ...string) reply {
 	addr := c.s.Addr
 	if rnd.IntN(3) == 0 {
@@ -170,7 +170,7 @@ func (c *patrons) isGone(talk string) bool {
 	return c.gone[talk]
 }
 
-// client is one of them: it does one thing after the other.
+// client runs one client, which performs one action after the other.
 func (c *patrons) client(n int, seed uint64, steps int) {
 	rnd := rand.New(rand.NewPCG(seed, uint64(n)+100))
 	for i := range steps {
@@ -227,12 +227,11 @@ func (c *patrons) step(rnd *rand.Rand, name string) {
 		c.looks(rnd, talk)
 		c.odd(rnd, talk)
 	default:
-		time.Sleep(time.Duration(rnd.IntN(150)) * time.Millisecond) // people are slow
+		time.Sleep(time.Duration(rnd.IntN(150)) * time.Millisecond) // simulate slow users
 	}
 }
 
-// expect requires one of the statuses, or that nobody answered, or that what was
-// asked about is gone.
+// expect requires one of the statuses, or no response, or a session that was deleted.
 func (c *patrons) expect(r reply, talk, what string, statuses ...int) {
 	if r.status == 0 || r.status == http.StatusServiceUnavailable || slices.Contains(statuses, r.status) {
 		return
@@ -243,7 +242,7 @@ func (c *patrons) expect(r reply, talk, what string, statuses ...int) {
 	c.t.Errorf("%s of %s was answered with %d %.300s", what, talk, r.status, r.body)
 }
 
-// say sends a message, with a key several times at once, until one is answered.
+// say sends a message. With a key, it sends several copies concurrently until one gets a response.
 func (c *patrons) say(rnd *rand.Rand, talk, name string) {
 	p := &promptOf{talk: talk, text: "#" + name + ".", queue: pick(rnd, event.Prompt, event.Prompt, event.Steer, event.FollowUp, event.Interrupt)}
 	in := map[string]any{"content": p.text, "queue": p.queue}
@@ -314,7 +313,7 @@ func (c *patrons) answered(p *promptOf, r reply) {
 	p.answer = a
 }
 
-// goOn answers a question, if there is one.
+// goOn answers a question of the agent, if there is one.
 func (c *patrons) goOn(rnd *rand.Rand, talk, with string) (asked bool) {
 	var now struct {
 		ActiveRequest string
@@ -331,7 +330,7 @@ func (c *patrons) goOn(rnd *rand.Rand, talk, with string) (asked bool) {
 	return true
 }
 
-// leaves asks for much and reads nothing, or half of it.
+// leaves makes large requests and then reads nothing or only a part of the response.
 func (c *patrons) leaves(rnd *rand.Rand) {
 	conn, err := dialRaw(c.s.Addr)
 	if err != nil {
@@ -352,7 +351,7 @@ func (c *patrons) leaves(rnd *rand.Rand) {
 	}
 }
 
-// files looks at what was sent.
+// files requests the files of a session.
 func (c *patrons) files(rnd *rand.Rand, talk string) {
 	c.mu.Lock()
 	var sent []*promptOf
@@ -375,10 +374,9 @@ func (c *patrons) file(rnd *rand.Rand, p *promptOf) {
 	}
 }
 
-// Whatever clients do at a time, over connections that break at any byte, while the
-// program is killed and stopped: what was accepted is answered once, who follows
-// reads what the history holds, lists are whole, and each answer is one that the
-// document of the API describes.
+// Clients do anything concurrently, over connections that break at any byte, while the program is
+// killed and stopped. Every accepted message gets exactly one answer, readers of the event stream
+// see the same as the history, lists are complete, and each response matches the OpenAPI document.
 func TestWhateverClientsDo(t *testing.T) {
 	seeds, steps, clients := uint64(1), 8, 3
 	if os.Getenv("LILAC_LONG") != "" {

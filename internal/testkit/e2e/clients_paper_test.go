@@ -11,7 +11,7 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// paper is the document of the API, to which each answer is held.
+// A paper is the OpenAPI document with which each response is compared.
 type paper struct {
 	doc   map[string]any
 	paths []string
@@ -43,7 +43,7 @@ func (p *paper) deref(v any) map[string]any {
 	return p.deref(at)
 }
 
-// pathOf finds the path of the document that an address is of.
+// pathOf returns the path template of the document that matches an address.
 func (p *paper) pathOf(address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	parts := strings.Split(address, "/")
@@ -62,7 +62,7 @@ func (p *paper) pathOf(address string) string {
 	return ""
 }
 
-// against says in what an answer is not as the document has it.
+// against lists the differences between a response and the document.
 func (p *paper) against(method, address string, r reply) (why []string) {
 	path := p.pathOf(address)
 	operation, ok := p.doc["paths"].(map[string]any)[path].(map[string]any)[strings.ToLower(method)].(map[string]any)

@@ -27,12 +27,12 @@ func dialRaw(addr string) (*net.TCPConn, error) {
 	return conn.(*net.TCPConn), nil
 }
 
-// follower reads the stream of a conversation, or of all, from its beginning on.
+// A follower reads the event stream of one conversation, or of all, from its beginning.
 type follower struct {
 	talk   string
 	stop   context.CancelFunc
 	done   chan struct{}
-	times  int // it was connected
+	times  int // number of connections
 	mu     sync.Mutex
 	reader reader
 	seen   map[string]bool
@@ -57,7 +57,7 @@ func (f *follower) frame(x e2e.Frame) {
 	f.seen[x.Data.ID] = true
 }
 
-// follow begins to follow, over connections that break.
+// follow starts a follower whose connections break.
 func (c *patrons) follow(rnd *rand.Rand, talk string) {
 	if rnd.IntN(4) == 0 {
 		talk = ""
@@ -80,7 +80,7 @@ func (c *patrons) follow(rnd *rand.Rand, talk string) {
 			if !c.stream(ctx, addr, version, talk, &cursor, f.frame) {
 				return
 			}
-			time.Sleep(20 * time.Millisecond) // as a browser does
+			time.Sleep(20 * time.Millisecond) // the delay that browsers use
 		}
 	}()
 	c.t.Cleanup(func() {
@@ -89,8 +89,8 @@ func (c *patrons) follow(rnd *rand.Rand, talk string) {
 	})
 }
 
-// stream reads one connection to its end, and reports whether it is worth to come
-// back. What was cut off in a frame's middle was never there.
+// stream reads one connection to its end, and reports whether a reconnect is useful. It ignores an
+// incomplete frame at the end.
 func (c *patrons) stream(ctx context.Context, addr, version, talk string, cursor *string, fn func(e2e.Frame)) bool {
 	conn, err := dialRaw(addr)
 	if err != nil {
@@ -154,8 +154,8 @@ func (c *patrons) stream(ctx context.Context, addr, version, talk string, cursor
 	}
 }
 
-// pages reads a list page by page: what was there before and did not change is in
-// it, and nothing twice.
+// pages reads a list page by page. The pages must contain all unchanged rows that existed before,
+// and no row twice.
 func (c *patrons) pages(rnd *rand.Rand, name string) {
 	type row struct {
 		ID        string
@@ -174,7 +174,7 @@ func (c *patrons) pages(rnd *rand.Rand, name string) {
 		if slices.Contains(got, was.ID) {
 			continue
 		}
-		// What was changed meanwhile is at the head, where it was not yet.
+		// Rows that changed in the meantime have moved to the head of the list.
 		var now row
 		r := c.call(rnd, "GET", "/sessions/"+was.ID, nil)
 		if r.into(&now); r.status == http.StatusOK && now == was {
@@ -183,7 +183,7 @@ func (c *patrons) pages(rnd *rand.Rand, name string) {
 	}
 }
 
-// list pages through a list; it is whole when all pages were answered.
+// list reads all pages of a list. whole is true if every page was read.
 func (c *patrons) list(rnd *rand.Rand, path, field string, limit int) (ids []string, whole bool) {
 	before := ""
 	for range 1000 {
@@ -202,7 +202,7 @@ func (c *patrons) list(rnd *rand.Rand, path, field string, limit int) (ids []str
 		for _, row := range rows {
 			ids = append(ids, row.ID)
 		}
-		if field == "messages" { // the oldest is first in a page
+		if field == "messages" { // within a page of messages, the oldest comes first
 			before = rows[0].ID
 			continue
 		}
@@ -215,7 +215,7 @@ func (c *patrons) list(rnd *rand.Rand, path, field string, limit int) (ids []str
 	return ids, false
 }
 
-// rest waits until everything has ended.
+// rest waits until all requests have ended.
 func (c *patrons) rest() {
 	c.t.Helper()
 	close(c.ended)
@@ -238,7 +238,7 @@ func (c *patrons) rest() {
 	})
 }
 
-// right requires what must be true at rest.
+// right checks all invariants once the server is idle.
 func (c *patrons) right() {
 	c.t.Helper()
 	rnd := rand.New(rand.NewPCG(2, 2))
@@ -301,14 +301,14 @@ func (c *patrons) right() {
 	c.bounded()
 }
 
-// cancelled says that a prompt was stopped before it was taken in: by somebody who
-// stopped the request that it went to, or the one that it would have been.
+// cancelled reports whether a prompt was canceled before its request took it: with the request
+// that it was sent to, or as the next request.
 func (c *patrons) cancelled(p *promptOf) bool {
 	fresh := c.s.Story("web:" + p.talk + ":" + p.answer.MessageID).State
 	return fresh == "cancelled" || fresh == "" && c.s.Story(p.answer.RequestID).State == "cancelled"
 }
 
-// whole requires that lists, page by page, hold what there is once.
+// whole checks that the lists contain every item exactly once.
 func (c *patrons) whole(rnd *rand.Rand, history map[string][]e2e.Said) {
 	once := func(path string, got []string) {
 		slices.Sort(got)
@@ -337,8 +337,8 @@ func (c *patrons) whole(rnd *rand.Rand, history map[string][]e2e.Said) {
 	}
 }
 
-// told requires that a follower has read what the history holds, and all that who
-// reads it at once does.
+// told checks that a follower has read everything in the history, and everything that a fresh
+// follower reads.
 func (c *patrons) told(f, fresh *follower, want map[string]string) {
 	c.t.Helper()
 	e2e.Poll(answerWithin, func() bool { return maps.Equal(f.reader.of(want), want) && f.missing(fresh) == "" })
@@ -357,7 +357,7 @@ func (c *patrons) told(f, fresh *follower, want map[string]string) {
 	}
 }
 
-// missing is an event that another follower has seen and this one has not.
+// missing returns an event that the other follower has seen and this one has not.
 func (f *follower) missing(other *follower) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -369,7 +369,7 @@ func (f *follower) missing(other *follower) string {
 	return ""
 }
 
-// afresh reads the stream from its beginning, until the answers are there.
+// afresh reads the stream from its beginning until it contains the answers.
 func (c *patrons) afresh(talk string, want map[string]string) *follower {
 	f := newFollower(talk)
 	ctx, stop := context.WithTimeout(context.Background(), answerWithin)
@@ -384,7 +384,7 @@ func (c *patrons) afresh(talk string, want map[string]string) *follower {
 	return f
 }
 
-// answers are what the finished requests of a conversation, or of all, have said.
+// answers returns the answers of the finished requests of one conversation, or of all.
 func (c *patrons) answers(talk string, history map[string][]e2e.Said) map[string]string {
 	want := map[string]string{}
 	for one, said := range history {
@@ -400,7 +400,7 @@ func (c *patrons) answers(talk string, history map[string][]e2e.Said) map[string
 	return want
 }
 
-// answersIn joins what the assistant said in each request.
+// answersIn joins the assistant's messages of each request.
 func answersIn(said []e2e.Said) map[string]string {
 	texts := map[string]string{}
 	for _, m := range said {
@@ -414,7 +414,7 @@ func answersIn(said []e2e.Said) map[string]string {
 	return texts
 }
 
-// bounded requires that nothing is held for those who have left.
+// bounded checks that the server keeps no resources for clients that have disconnected.
 func (c *patrons) bounded() {
 	c.t.Helper()
 	for _, conn := range c.left {

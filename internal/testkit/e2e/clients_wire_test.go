@@ -12,12 +12,12 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// shears are a proxy whose connections end at any byte, in either direction.
+// shears is a proxy that cuts connections at any byte, in either direction.
 type shears struct {
 	addr string
 	to   string
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	rnd   *rand.Rand
 	calm  bool
 	open  map[net.Conn]bool
@@ -54,7 +54,8 @@ func newShears(t *testing.T, to string, seed uint64) *shears {
 	return s
 }
 
-// lets says how much may go each way before the connection is cut, 0 for all.
+// lets returns how many bytes may pass in each direction before the connection is cut; 0 means
+// all.
 func (s *shears) lets() (up, down int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +103,7 @@ func (s *shears) serve(near net.Conn) {
 	wg.Wait()
 }
 
-// pour copies so many bytes, or all, and ends both.
+// pour copies at most the given number of bytes, or all, and closes both connections.
 func pour(to, from net.Conn, most int64) {
 	var in io.Reader = from
 	if most > 0 {
@@ -112,7 +113,7 @@ func pour(to, from net.Conn, most int64) {
 	_, _ = to.Close(), from.Close()
 }
 
-// looks asks for what there is, and for what there is not.
+// looks makes GET requests for existing and for missing resources.
 func (c *patrons) looks(rnd *rand.Rand, talk string) {
 	there := []string{
 		"/status", "/settings", "/rules", "/sources", "/tasks", "/workflows", "/dlq", "/bus/groups", "/tools/tokens", "/tools/calls", "/openapi.json",
@@ -132,7 +133,7 @@ func (c *patrons) looks(rnd *rand.Rand, talk string) {
 	}
 }
 
-// odd sends bodies that say nothing.
+// odd sends invalid bodies.
 func (c *patrons) odd(rnd *rand.Rand, talk string) {
 	for range 3 {
 		body := pick(rnd, "", "[]", "null", "{", `{"content":5}`, `{"content":" "}`, `{"contents":"x"}`, `{"content":"x"} x`, `{"content":"x","queue":"never"}`,

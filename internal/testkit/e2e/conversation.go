@@ -14,13 +14,13 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Accepted is the answer to a prompt.
+// Accepted is the response to a prompt.
 type Accepted struct {
 	RequestID string `json:"requestId"`
 	MessageID string `json:"messageId"`
 }
 
-// Said is a message of a session's history as the API has it.
+// Said is a message of a session's history as the API returns it.
 type Said struct {
 	ID        string          `json:"id"`
 	RequestID string          `json:"requestId"`
@@ -28,7 +28,7 @@ type Said struct {
 	Content   json.RawMessage `json:"content"`
 }
 
-// Text is the content when it is a string, or its text parts.
+// Text returns the content if it is a string, or else its text parts.
 func (m Said) Text() string {
 	var s string
 	if json.Unmarshal(m.Content, &s) == nil {
@@ -45,7 +45,7 @@ func (m Said) Text() string {
 	return b.String()
 }
 
-// ToolTexts are the results of tools that the message holds.
+// ToolTexts returns the tool results in the message.
 func (m Said) ToolTexts() (all []string) {
 	var parts []struct {
 		Output struct {
@@ -64,7 +64,7 @@ func (m Said) ToolTexts() (all []string) {
 	return all
 }
 
-// RequestInfo is the story of a request, as far as tests look.
+// RequestInfo holds the fields of a request that tests use.
 type RequestInfo struct {
 	ID         string `json:"id"`
 	State      string `json:"state"`
@@ -88,7 +88,7 @@ func (s *Server) NewSession() string {
 	return out.ID
 }
 
-// Prompt says something in a session and fails the test when it is refused.
+// Prompt sends a message to a session. It fails the test if the server rejects the message.
 func (s *Server) Prompt(session, content string, queue event.Queue) Accepted {
 	s.t.Helper()
 	a, code := s.TryPrompt(session, content, queue, "")
@@ -98,7 +98,7 @@ func (s *Server) Prompt(session, content string, queue event.Queue) Accepted {
 	return a
 }
 
-// TryPrompt says something; key, when set, is its Idempotency-Key.
+// TryPrompt sends a message. A non-empty key is its Idempotency-Key.
 func (s *Server) TryPrompt(session, content string, queue event.Queue, key string) (Accepted, int) {
 	s.t.Helper()
 	var header []string
@@ -111,7 +111,7 @@ func (s *Server) TryPrompt(session, content string, queue event.Queue, key strin
 	return a, code
 }
 
-// Cancel stops what runs in a session.
+// Cancel cancels the running request of a session.
 func (s *Server) Cancel(session string) {
 	s.t.Helper()
 	if code := s.Request("POST", "/sessions/"+session+"/cancel", map[string]any{}, nil); code >= 300 {
@@ -119,7 +119,7 @@ func (s *Server) Cancel(session string) {
 	}
 }
 
-// Story reads a request; its ID is empty while the server does not know it.
+// Story returns a request; its ID is empty if the server does not have the request yet.
 func (s *Server) Story(requestID string) RequestInfo {
 	s.t.Helper()
 	var info RequestInfo
@@ -127,7 +127,7 @@ func (s *Server) Story(requestID string) RequestInfo {
 	return info
 }
 
-// WaitEnded waits until a request has reached an end state.
+// WaitEnded waits until a request has reached a final state.
 func (s *Server) WaitEnded(requestID string, within time.Duration) RequestInfo {
 	s.t.Helper()
 	var info RequestInfo
@@ -138,7 +138,7 @@ func (s *Server) WaitEnded(requestID string, within time.Duration) RequestInfo {
 	return info
 }
 
-// Messages reads a session's history.
+// Messages returns a session's history.
 func (s *Server) Messages(session string) []Said {
 	s.t.Helper()
 	var out struct{ Messages []Said }
@@ -146,8 +146,8 @@ func (s *Server) Messages(session string) []Said {
 	return out.Messages
 }
 
-// read asks for what is there. On a machine that stood still the program says now
-// and then that Redis cannot be read now, and is asked again.
+// read makes a GET request and retries it: after a stall of the machine, the program sometimes
+// reports that it cannot read from Redis at the moment.
 func (s *Server) read(path string, out any) {
 	s.t.Helper()
 	Eventually(s.t, startWithin, "GET "+path+" is answered", func() bool {
@@ -159,15 +159,15 @@ func (s *Server) read(path string, out any) {
 	})
 }
 
-// Output reads every event of a request's output topic.
+// Output returns every event of a request's output topic.
 func (s *Server) Output(requestID string) []event.Event {
 	s.t.Helper()
 	return s.Topic(string(event.OutputTopic(requestID)))
 }
 
-// WholeOutput reads the events of a request's output topic when the final text
-// is there, or what there is after a time: an engine outside of the database
-// gets an event after the commit that published it.
+// WholeOutput returns the events of a request's output topic once they include the final text, or
+// the events so far after a timeout. It waits because a bus engine outside the database receives
+// an event only after the commit that published it.
 func (s *Server) WholeOutput(requestID string, within time.Duration) []event.Event {
 	s.t.Helper()
 	var all []event.Event
@@ -178,7 +178,7 @@ func (s *Server) WholeOutput(requestID string, within time.Duration) []event.Eve
 	return all
 }
 
-// Topic reads every event that a topic holds.
+// Topic returns every event that a topic holds.
 func (s *Server) Topic(topic string) []event.Event {
 	s.t.Helper()
 	var all []event.Event
@@ -201,8 +201,8 @@ func (s *Server) Topic(topic string) []event.Event {
 	}
 }
 
-// OutputText builds the text of a request from its output events and reports
-// what is wrong with them: gaps, doubles, a final text that is not the text.
+// OutputText builds the text of a request from its output events. It also reports problems: gaps,
+// duplicates, and a final text that differs from the streamed text.
 func OutputText(t testing.TB, events []event.Event) (text string, wrong []string) {
 	t.Helper()
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -240,15 +240,15 @@ func OutputText(t testing.TB, events []event.Event) (text string, wrong []string
 	return text, wrong
 }
 
-// Frame is one frame of the event stream.
+// A Frame is one frame of the event stream.
 type Frame struct {
 	ID    string
 	Event string
 	Data  event.EnvEvent
 }
 
-// Stream follows the event stream until ctx ends or the connection breaks,
-// and calls fn for each frame. cursor is the Last-Event-ID; "" starts now.
+// Stream reads the event stream until ctx ends or the connection breaks, and calls fn for each
+// frame. cursor is the Last-Event-ID; "" starts with new events.
 func (s *Server) Stream(ctx context.Context, query, cursor string, fn func(Frame)) error {
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.Addr+"/events?"+query, nil)
 	if err != nil {

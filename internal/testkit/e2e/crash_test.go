@@ -15,13 +15,13 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// answerWithin bounds a request that was killed and taken up again.
+// answerWithin bounds a request that was interrupted by a kill and resumed.
 const answerWithin = 60 * time.Second
 
-// A conversation is killed before and after each of its commits, started
-// again, and must end with exactly one answer, every time. The steps: a prompt
-// (with an Idempotency-Key that is sent again when nobody answered), a model
-// call that asks for a tool, the tool, and a model call that ends.
+// The program is killed before and after each commit of a conversation, and restarted. Every time,
+// there must be exactly one answer in the end. The conversation consists of a prompt (with an
+// Idempotency-Key, and sent again if there was no response), a model call that requests a tool,
+// the tool call, and a final model call.
 func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -39,8 +39,8 @@ func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
 	})
 }
 
-// A power cut takes the program and a broker that had synced nothing. What was
-// streamed so far is lost; no answer is, and none is given twice.
+// A power cut stops the program and a broker that had not synced anything. The partly streamed
+// answer is lost, but every request still gets exactly one answer.
 func TestAPowerCutOfProgramAndBrokerLosesNoAnswer(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
@@ -55,13 +55,13 @@ func TestAPowerCutOfProgramAndBrokerLosesNoAnswer(t *testing.T) {
 	}
 }
 
-// accepted is the point at which the prompt is committed and its answer has
-// not left: the sender cannot know, and must send it again.
+// accepted is the point at which the prompt is committed but the response is not sent. The client
+// cannot know the outcome and must send the prompt again.
 const accepted = "answer:/prompt"
 
-// The same crashes with one protection off must be noticed, or the test above
-// proves nothing. The points are named by what has happened there: the number
-// of a commit means something else in each run.
+// With one safeguard disabled, the same crashes must make the test fail; otherwise, the test above
+// proves nothing. The points are named by the step, because the number of a commit differs from
+// run to run.
 func TestControlCrashesWithoutProtectionAreNoticed(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -82,30 +82,28 @@ func TestControlCrashesWithoutProtectionAreNoticed(t *testing.T) {
 	})
 }
 
-// On Redis it takes the outgoing rows as well to lose the log:
-// TestControlWithoutOutgoingRowsThePromptIsLost.
+// On Redis, the outgoing rows must be lost too; see TestControlWithoutOutgoingRowsThePromptIsLost.
 func TestControlALogThatIsLostWithTheProcessIsNoticed(t *testing.T) {
 	t.Parallel()
 	needsCommands(t)
 	noticed(t, crash(t, e2e.SQLite, accepted, protected{noLog: true}), "the session was lost")
 }
 
-// protected says which protection is off; the zero value has all.
+// protected says which safeguard is disabled. The zero value disables none.
 type protected struct {
-	// noKey sends a prompt again under another Idempotency-Key.
+	// noKey sends a prompt again with a different Idempotency-Key.
 	noKey bool
-	// noLog removes the database's log at a crash, as a queue in memory does.
+	// noLog deletes the event log of the database at a crash, to simulate a queue in memory.
 	noLog bool
-	// env switches a protection off in the program; see LILAC_WITHOUT.
+	// env disables a safeguard in the program; see LILAC_WITHOUT.
 	env string
-	// broker, when set, loses everything at the crash.
+	// broker, if set, loses all data at the crash.
 	broker *redistest.Server
 }
 
-// killPoints are all points to kill at: those with a name, and around each of
-// the commits that the conversation has. Commits are grouped by chance, so the
-// number of one is another place in each run. The long form goes through all
-// of them five times, the short one through those with a name.
+// killPoints lists all points to kill at: the named ones, and those around each commit of the
+// conversation. Commits are grouped depending on timing, so the same number may be another step in
+// each run. The long form tests all points five times, the short form only the named ones.
 func killPoints(t *testing.T, bus e2e.Engine) []string {
 	t.Helper()
 	model := newToolModel(t)
@@ -124,7 +122,7 @@ func killPoints(t *testing.T, bus e2e.Engine) []string {
 	return points
 }
 
-// namedPoints are the points that are the same act in each run.
+// namedPoints lists the points that denote the same step in each run.
 func namedPoints() []string {
 	points := []string{accepted}
 	for _, kind := range []string{"queued", "started", "input", "model", "tool_start", "tool_end", "end"} {
@@ -133,8 +131,8 @@ func namedPoints() []string {
 	return points
 }
 
-// commits reads how many commits the running server has made: with
-// LILAC_KILL_AT=count the program writes the number beside its database.
+// commits returns how many commits the running server has made: with LILAC_KILL_AT=count, the
+// program writes the number to a file in its data directory.
 func commits(t *testing.T, s *e2e.Server) int {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.Dir, "data", "commits"))
@@ -148,17 +146,17 @@ func commits(t *testing.T, s *e2e.Server) int {
 	return n
 }
 
-// crash kills the conversation at a point, lets it go on, and returns what is
-// wrong with the end.
+// crash kills the program at a point of the conversation, lets the conversation continue, and
+// returns the problems at the end.
 func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	model := newToolModel(t)
 	s := e2e.New(t, slices.Concat(bus(t), model.env(), []string{without.env})...)
 	s.Spawn("LILAC_KILL_AT=" + point)
-	// paid are the steps whose model call was made when the process ended.
+	// paid lists the steps whose model call was completed when the process ended.
 	var paid []int
 	var sent e2e.Accepted
-	forgot := false // the process ended, without its log, after it had accepted
+	forgot := false // the process ended after it accepted the prompt, and its log was deleted
 	ended := false
 	revive := func() {
 		if !s.WaitExit(0) {
@@ -211,7 +209,7 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 
 	stage, _, _ := strings.Cut(point, ":")
 	if !ended && stage != "before" && stage != "after" {
-		// What was committed can be seen a moment before the process ends of it.
+		// A commit is visible a moment before the process kills itself after it.
 		e2e.Poll(answerWithin, func() bool {
 			revive()
 			return ended
@@ -220,7 +218,7 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 			add("the process was not killed")
 		}
 	}
-	if !ended { // a later commit must not end it while the test looks
+	if !ended { // a later commit must not kill the process while the test reads
 		s.Kill()
 		s.Restart()
 	}
@@ -230,7 +228,7 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 	output := s.WholeOutput(sent.RequestID, answerWithin)
 	text, faults := e2e.OutputText(t, output)
 	if without.broker != nil {
-		// What was streamed before is gone with the broker; the answer is not.
+		// The events streamed before are lost with the broker; the answer is not.
 		text, faults = finalText(output)
 	}
 	wrong = append(wrong, faults...)
@@ -266,9 +264,8 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 	return wrong
 }
 
-// promptAndKill says something in a session of a program that ends itself at
-// what follows, and starts it again. The answer may get lost with the process:
-// the prompt is sent again, as anybody does.
+// promptAndKill sends a prompt to a program that kills itself during its processing, and restarts
+// the program. If the response was lost, it sends the prompt again, as a client would.
 func promptAndKill(t *testing.T, s *e2e.Server, session, content string) e2e.Accepted {
 	t.Helper()
 	const key = "the-one-prompt"
@@ -286,7 +283,7 @@ func promptAndKill(t *testing.T, s *e2e.Server, session, content string) e2e.Acc
 
 // paidTwice reports model calls that were repeated after they were journaled.
 func paidTwice(story e2e.RequestInfo, before, after []int) (wrong []string) {
-	journaled := 0 // steps that were in the journal when the run was taken up
+	journaled := 0 // steps that were in the journal when the run was resumed
 	steps := 0
 	for _, entry := range story.Entries {
 		switch entry.Kind {
@@ -304,8 +301,8 @@ func paidTwice(story e2e.RequestInfo, before, after []int) (wrong []string) {
 	return wrong
 }
 
-// finalText is the answer that ends an output; an output without exactly one is
-// wrong.
+// finalText returns the answer at the end of an output. It reports an output that does not have
+// exactly one.
 func finalText(output []event.Event) (text string, wrong []string) {
 	n := 0
 	for _, e := range output {
@@ -322,7 +319,7 @@ func finalText(output []event.Event) (text string, wrong []string) {
 	return text, wrong
 }
 
-// countEnds counts the end states in the topic of requests.
+// countEnds counts the final states in the topic of requests.
 func countEnds(s *e2e.Server) (n int) {
 	for _, e := range s.Topic("evt.request") {
 		if p, err := event.Decode(e); err == nil {

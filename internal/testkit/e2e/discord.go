@@ -15,25 +15,24 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// Discord is a fake Discord with people in it, and the configuration that
-// connects a server to it.
+// Discord is a fake Discord with users, and the configuration that connects a server to it.
 type Discord struct {
 	*discordtest.Server
 	t testing.TB
-	// Ada and Bob are members of Guild, whose channel General is in mention
-	// mode and Lounge in active mode. Moderator may manage messages.
+	// Ada and Bob are members of Guild. Its channel General is in mention mode, and Lounge is in
+	// active mode. Moderator may manage messages.
 	Ada, Bob, Moderator    discordtest.User
 	Guild, General, Lounge string
 
 	file string
-	// router, surface and rules are lines of the configuration below these keys.
+	// router, surface, and rules are configuration lines below these keys.
 	router, surface, rules []string
 }
 
-// NewDiscord starts one. Extra lines are added to surface.discord.
+// NewDiscord starts a fake Discord. It adds the extra lines to surface.discord.
 func NewDiscord(t testing.TB, o discordtest.Options, extra ...string) *Discord {
 	t.Helper()
-	// A program that shares its machine with others may miss Discord's three seconds.
+	// On a shared machine, the program may miss Discord's deadline of three seconds.
 	o.AnswerWithin = cmp.Or(o.AnswerWithin, time.Minute)
 	d := &Discord{Server: discordtest.New(t, o), t: t, file: filepath.Join(t.TempDir(), "config.yaml")}
 	owner := d.User("owner")
@@ -53,7 +52,7 @@ func NewDiscord(t testing.TB, o discordtest.Options, extra ...string) *Discord {
 	return d
 }
 
-// Debounce writes the configuration with how long a burst is waited for.
+// Debounce writes the configuration with these debounce times.
 func (d *Discord) Debounce(wait, most string) {
 	d.t.Helper()
 	d.router = slices.DeleteFunc(d.router, func(line string) bool { return strings.HasPrefix(line, "debounce:") })
@@ -74,7 +73,7 @@ func (d *Discord) Rules(lines ...string) {
 	d.write()
 }
 
-// Set writes the configuration with another value of a key of surface.discord.
+// Set writes the configuration with a new value for a key of surface.discord.
 func (d *Discord) Set(key, value string) {
 	d.t.Helper()
 	d.surface = append(slices.DeleteFunc(d.surface, func(line string) bool { return strings.HasPrefix(line, key+":") }), key+": "+value)
@@ -87,39 +86,39 @@ func (d *Discord) write() {
 	if len(d.rules) > 0 {
 		text += "rules:\n  " + strings.Join(d.rules, "\n  ") + "\n"
 	}
-	// At once, as editors do: half of a file is a configuration, too.
+	// Replace the file atomically, as editors do: half of the file could be a valid configuration.
 	next := d.file + ".next"
 	if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, d.file)); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// Env connects a server to it.
+// Env returns the environment that connects a server to the fake Discord.
 func (d *Discord) Env() []string {
 	return []string{"LILAC_CONFIG=" + d.file, "DISCORD_TOKEN=" + discordtest.DefaultToken}
 }
 
-// Kill kills a server that is connected to it: the next one cannot know what this
-// one was told about limits.
+// Kill kills a connected server. It tells the fake Discord that the next process does not know the
+// rate limits yet, so that its first 429 is not a violation.
 func (d *Discord) Kill(s *Server) {
 	s.Kill()
 	d.Forgotten()
 }
 
-// MentionUs has somebody write a text that begins with a mention of the bot.
+// MentionUs sends a user's message that starts with a mention of the bot.
 func (d *Discord) MentionUs(channelID string, u discordtest.User, text string) (messageID string) {
 	return d.Say(channelID, u, d.Self().Mention()+" "+text, discordtest.SayOptions{})
 }
 
-// RequestID is the id of the request that a message sets off.
+// RequestID returns the ID of the request that a message triggers.
 func RequestID(channelID, messageID string) string {
 	return event.RequestID{Surface: "discord", Session: channelID, Specific: messageID}.String()
 }
 
-// discordWithin bounds what takes a few edits, on a machine that is busy.
+// discordWithin bounds operations that need a few edits, on a busy machine.
 const discordWithin = 60 * time.Second
 
-// Shown waits until a message of the bot that is like this is in a channel.
+// Shown waits until the channel has a message of the bot for which like returns true.
 func (d *Discord) Shown(channelID, what string, like func(discordtest.Message) bool) (found discordtest.Message) {
 	d.t.Helper()
 	Eventually(d.t, discordWithin, what, func() bool {
@@ -133,7 +132,7 @@ func (d *Discord) Shown(channelID, what string, like func(discordtest.Message) b
 	return found
 }
 
-// Answered waits until an interaction has its answer, and returns what it says.
+// Answered waits until an interaction has a response, and returns its text.
 func (d *Discord) Answered(interactionID string) (text string) {
 	d.t.Helper()
 	Eventually(d.t, discordWithin, "the interaction is answered", func() bool {
@@ -145,18 +144,18 @@ func (d *Discord) Answered(interactionID string) (text string) {
 	return text
 }
 
-// Finished says of a message that it is whole: its Stop button is gone.
+// Finished matches a complete message with the text: one without a Stop button.
 func Finished(text string) func(discordtest.Message) bool {
 	return func(m discordtest.Message) bool { return m.Content == text && len(m.Buttons) == 0 }
 }
 
-// Holds says of a message that it shows a text.
+// Holds matches messages that contain a text.
 func Holds(text string) func(discordtest.Message) bool {
 	return func(m discordtest.Message) bool { return strings.Contains(m.Content, text) }
 }
 
-// Configure adds to the configuration that [Discord.Env] names. Call it before
-// the server starts.
+// Configure appends text to the configuration that [Discord.Env] refers to. Call it before the
+// server starts.
 func (d *Discord) Configure(text string) {
 	d.t.Helper()
 	f, err := os.OpenFile(d.file, os.O_APPEND|os.O_WRONLY, 0)

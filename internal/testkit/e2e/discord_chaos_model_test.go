@@ -13,53 +13,52 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// crowdWishes are what people in a crowd ask for; some come more often.
+// crowdWishes lists what the users ask for; some are more frequent.
 var crowdWishes = []string{
 	"plain", "plain", "plain", "long", "long", "slow", "slow", "slow", "tool", "faulty", "quiet", "send", "react", "file", "wait", "wait", "soon", "task", "sub",
 }
 
 var (
-	// wished is the number of what somebody said, and what it asks for.
+	// wished matches the number and the kind of a user's wish.
 	wished = regexp.MustCompile(`q(\d+) (\w+)\.`)
-	// startedTask is the last part of a task's id.
+	// startedTask matches the end of a task ID.
 	startedTask = regexp.MustCompile(`01[0-9a-z]{24}`)
-	// ofPerson is the line before what a person said.
+	// ofPerson matches the line before a user's message.
 	ofPerson = regexp.MustCompile(`message_id=(\d+)\]`)
 )
 
-// wishOf is the last wish in what a person said, without what it replies to.
+// wishOf returns the last wish in a user's message. It ignores the message that is replied to.
 func wishOf(said string) (n int, wish string) {
 	for line := range strings.Lines(said) {
 		if strings.HasPrefix(line, "(in reply to ") {
 			continue
 		}
 		for _, found := range wished.FindAllStringSubmatch(line, -1) {
-			n, _ = strconv.Atoi(found[1]) // digits
+			n, _ = strconv.Atoi(found[1]) // the pattern ensures digits
 			wish = found[2]
 		}
 	}
 	return n, wish
 }
 
-// done is what the model says of a wish when its tool has done it, failed when
-// it has not.
+// done is the model's answer if its tool succeeded, and failed the answer if it did not.
 func done(n int) string   { return fmt.Sprintf("Done with q%d .", n) }
 func failed(n int) string { return fmt.Sprintf("Failed with q%d .", n) }
 
-// crowdModel does what was wished last. Side is the channel that it writes to.
+// crowdModel fulfills the latest wish. side returns the channel to which it writes.
 func crowdModel(side func() string) func(llmtest.Request) llmtest.Script {
-	var overloaded sync.Map // by what, once each
+	var overloaded sync.Map // wishes that already got an overload error; each gets one
 	return func(r llmtest.Request) llmtest.Script {
 		said := lastOfPerson(r)
 		n, wish := wishOf(said)
 		unknown := false
 		for call, text := range r.Messages[len(r.Messages)-1].Results {
-			// A steer is taken in behind the results of what was wished before it.
+			// A steer is added after the tool results of the previous wish.
 			if !strings.HasSuffix(call, fmt.Sprintf("-%d", n)) {
 				continue
 			}
 			if unknown = strings.Contains(text, "outcome is unknown"); unknown && wish != "task" && wish != "sub" {
-				break // it is idempotent
+				break // the call is idempotent
 			}
 			if unknown || strings.Contains(text, "[exit code ") || wish == "file" && !strings.Contains(text, `"ok":true`) {
 				return llmtest.Say(failed(n))
@@ -107,7 +106,7 @@ func crowdModel(side func() string) func(llmtest.Request) llmtest.Script {
 	}
 }
 
-// longWords is an answer of one or several messages, of all that is hard to cut.
+// longWords returns an answer of one or several messages, with all formats that are hard to split.
 func longWords(n int) string {
 	rnd := rand.New(rand.NewPCG(uint64(n), 7))
 	var b strings.Builder

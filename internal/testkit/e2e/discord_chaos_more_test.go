@@ -10,22 +10,21 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// odd is what a crowd does that is not talking: it moderates, and asks for things
-// in other ways than with words.
+// odd holds the state of actions other than talking: moderation, and requests by menu or button.
 type odd struct {
-	asked   map[string]int  // how often messages were asked about from their menu, with what replies to them
-	removed map[string]bool // messages of ours that a moderator has deleted
-	dimmed  map[string]bool // channels in which we might not do all, for a while
-	unheard map[string]bool // channels in which we might not read all, for a while
-	dark    string          // the one in which that is so now
+	asked   map[string]int  // by message ID: how often a message was asked about from its menu; includes the quoted message
+	removed map[string]bool // the bot's messages that a moderator has deleted
+	dimmed  map[string]bool // channels in which the bot lacked permissions for a while
+	unheard map[string]bool // channels that the bot could not read for a while
+	dark    string          // the channel for which that is true now
 	taken   discordtest.Permission
-	doomed  []string // threads that are to be deleted
+	doomed  []string // threads to be deleted
 	strange string   // a channel of a server that is not allowed
 	thread  string
-	pauses  int // how often somebody answered a question at a limit
+	pauses  int // how often a question at a limit was answered
 }
 
-// more lets one thing happen that people seldom do.
+// more performs one of the rare actions.
 func (c *crowd) more(channel string, by discordtest.User) {
 	switch what := c.rnd.IntN(30); {
 	case what < 5:
@@ -68,7 +67,7 @@ func (c *crowd) more(channel string, by discordtest.User) {
 	}
 }
 
-// permissions takes one away from us in a channel, or gives it back.
+// permissions removes a permission of the bot in a channel, or restores it.
 func (c *crowd) permissions() {
 	if c.dark != "" {
 		c.d.Permit(c.dark, c.d.Self().ID, c.taken)
@@ -92,7 +91,7 @@ func (c *crowd) permissions() {
 	c.note("%s: permission %d is taken", c.dark, c.taken)
 }
 
-// doom deletes a thread in which we are at work, or begins one.
+// doom deletes a thread in which the bot is working, or creates one.
 func (c *crowd) doom() {
 	if len(c.doomed) > 0 && c.rnd.IntN(2) == 0 {
 		c.d.DeleteChannel(c.doomed[0])
@@ -106,7 +105,7 @@ func (c *crowd) doom() {
 	c.note("a thread %s begins", thread)
 }
 
-// paused are the channels in which a request waits at a limit.
+// paused lists the channels in which a request is paused at a limit.
 func (c *crowd) paused() (channels []string) {
 	for _, channel := range slices.Concat(c.where, c.doomed) {
 		var session struct{ Paused *struct{ Number int } }
@@ -117,7 +116,7 @@ func (c *crowd) paused() (channels []string) {
 	return channels
 }
 
-// answer answers what waits at a limit. Only who asked can.
+// answer answers a request that is paused at a limit. Only the user who made the request may.
 func (c *crowd) answer(word string, by discordtest.User) {
 	if !c.up || !c.s.Ready() {
 		return
@@ -132,7 +131,7 @@ func (c *crowd) answer(word string, by discordtest.User) {
 	}
 }
 
-// settle gives back all that was taken, and answers what still asks.
+// settle restores all permissions and answers all pending questions.
 func (c *crowd) settle() {
 	c.d.HoldAcks(false)
 	if c.dark != "" {
@@ -144,7 +143,7 @@ func (c *crowd) settle() {
 	c.doomed = nil
 }
 
-// alive requires that whoever speaks now is answered, everywhere.
+// alive checks that new messages are answered in every channel.
 func (c *crowd) alive() {
 	c.t.Helper()
 	var asked, in []string
@@ -173,7 +172,7 @@ func (c *crowd) alive() {
 	}
 }
 
-// incomplete says why what a request shows need not be whole.
+// incomplete returns why the answer of a request may be shown only in part.
 func (h *heard) incomplete(request string) string {
 	channel := h.session[request]
 	if h.c.dimmed[channel] {

@@ -13,19 +13,19 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// heard is what became of what a crowd said.
+// heard holds the outcome of everything that the users said.
 type heard struct {
 	c *crowd
-	// taken are the requests that have a message.
+	// taken maps a message to the requests that contain it.
 	taken map[string][]string
-	// session has the conversation of each request, shows the request of each
-	// message that shows an answer.
+	// session maps a request to its conversation. shows maps a message of the bot to the request
+	// whose answer it shows.
 	session, shows map[string]string
 	stories        map[string]e2e.RequestInfo
 	histories      map[string][]e2e.Said
 }
 
-// hear asks the program for all of it.
+// hear reads all of this from the program.
 func (c *crowd) hear() *heard {
 	h := &heard{
 		c: c, taken: map[string][]string{}, session: map[string]string{}, shows: map[string]string{},
@@ -41,10 +41,10 @@ func (c *crowd) hear() *heard {
 		p, err := event.Decode(e)
 		m, is := p.(event.RequestMessage)
 		if err != nil || !is {
-			continue // a stop
+			continue // a stop has no message
 		}
 		var raw struct{ Discord struct{ MessageIDs []string } }
-		_ = json.Unmarshal(m.Raw, &raw) // others have none
+		_ = json.Unmarshal(m.Raw, &raw) // other messages do not have this field
 		for _, id := range raw.Discord.MessageIDs {
 			if request := e.Headers.RequestID(); !slices.Contains(h.taken[id], request) {
 				h.taken[id] = append(h.taken[id], request)
@@ -60,13 +60,13 @@ func (c *crowd) hear() *heard {
 	}
 	for _, channel := range c.where {
 		var history struct{ Messages []e2e.Said }
-		c.s.Request("GET", "/sessions/"+channel+"/messages?limit=1000", nil, &history) // nobody may have spoken there
+		c.s.Request("GET", "/sessions/"+channel+"/messages?limit=1000", nil, &history) // the channel may not have a session
 		h.histories[channel] = history.Messages
 	}
 	return h
 }
 
-// right requires that everything is as it should be.
+// right checks all invariants at the end.
 func (c *crowd) right() {
 	c.t.Helper()
 	h := c.hear()
@@ -91,7 +91,7 @@ func (c *crowd) right() {
 	}
 }
 
-// count is how often a text stands in messages of the histories.
+// count returns how often a text occurs in messages with the role in the histories.
 func (h *heard) count(role, text string) (n int) {
 	for _, history := range h.histories {
 		for _, m := range history {
@@ -103,8 +103,8 @@ func (h *heard) count(role, text string) (n int) {
 	return n
 }
 
-// once requires that what is for the agent was taken into one request, and is in
-// the history once; and nothing else began one.
+// once checks that a message to the agent belongs to exactly one request and is in the history
+// once, and that no other message started a request.
 func (h *heard) once(w *spoken) {
 	in, times := h.taken[w.id], 0
 	mark := regexp.MustCompile(fmt.Sprintf(`\bq%d %s\.`, w.n, w.wish))
@@ -115,7 +115,8 @@ func (h *heard) once(w *spoken) {
 			}
 		}
 	}
-	// Who asks about a message has it told, be it for the agent or not.
+	// If a user asks about a message from its menu, the agent reads it, whomever it was addressed
+	// to.
 	asked := h.c.asked[w.id]
 	answered := len(in) == 1 && h.stories[in[0]].State == string(event.StateDone)
 	if h.c.unheard[w.channel] {
@@ -133,14 +134,14 @@ func (h *heard) once(w *spoken) {
 	}
 }
 
-// replied requires that a question that somebody replied to woke the agent once,
-// and that no reply is told twice.
+// replied checks that a question that got a reply woke the agent once, and that no reply is in the
+// history twice.
 func (h *heard) replied(w *spoken) {
 	if w.waitFor == 0 || h.c.unheard[w.channel] {
 		return
 	}
 	asked := w
-	for asked.waitFor > 0 { // a reply can set off the next question
+	for asked.waitFor > 0 { // a reply can trigger the next question
 		asked = h.c.said[asked.waitFor-1]
 	}
 	told := map[bool]int{}
@@ -151,7 +152,7 @@ func (h *heard) replied(w *spoken) {
 			}
 		}
 	}
-	// Who replies to one that was late brings it along, in its own channel.
+	// A reply to a message that came too late brings that message into its own channel.
 	if told[true] > 1 || told[false] > 1 {
 		h.c.t.Errorf("the reply q%d to the question %d was told %d times, and %d times elsewhere", w.n, w.waitFor, told[true], told[false])
 	}
@@ -160,8 +161,8 @@ func (h *heard) replied(w *spoken) {
 	}
 }
 
-// stopped reports whether somebody has stopped something in a channel: of what
-// was about to begin there, nothing is in the history then.
+// stopped reports whether a user stopped something in a channel. If so, a request that was about
+// to start there may be missing in the history.
 func (h *heard) stopped(channel string) bool {
 	for id, story := range h.stories {
 		if h.session[id] == channel && story.State == string(event.StateCancelled) {
@@ -171,7 +172,7 @@ func (h *heard) stopped(channel string) bool {
 	return false
 }
 
-// acted requires that what was wished was done once.
+// acted checks that each wish was fulfilled once.
 func (h *heard) acted(w *spoken) {
 	said := h.count("assistant", done(w.n)) > 0
 	ours := func(text string) (n int) {
@@ -188,7 +189,7 @@ func (h *heard) acted(w *spoken) {
 		n = ours(fmt.Sprintf("sent-%d-", w.n))
 	case "wait":
 		if n = ours(fmt.Sprintf("question-%d-", w.n)); n == 0 && h.c.dimmed[h.c.side] {
-			n = h.count("system", fmt.Sprintf("\"wait-%d-\"", w.n)) // the agent is told that it could not be asked
+			n = h.count("system", fmt.Sprintf("\"wait-%d-\"", w.n)) // the agent is told that the question could not be sent
 		}
 	case "soon":
 		n = h.count("system", fmt.Sprintf("\"soon-%d-\"", w.n))
@@ -218,18 +219,18 @@ func (h *heard) acted(w *spoken) {
 	}
 	most := 1 + h.c.asked[w.id]
 	if (w.wish == "task" || w.wish == "sub") && w.edited {
-		most++ // the model is told both texts, and a task has no key
+		most++ // the model reads both versions of the text, and a task has no key
 	}
 	if w.wish == "file" && said && h.incomplete(h.taken[w.id][0]) != "" {
-		said = false // it may have been on what is not there
+		said = false // the wish may have referred to something that no longer exists
 	}
 	if n > most || said && n == 0 && !h.stopped(w.channel) {
 		h.c.t.Errorf("q%d (%s) was done %d times, and the agent says that it was: %t", w.n, w.wish, n, said)
 	}
 }
 
-// shown requires that each answer stands in its channel, whole and once, that
-// nothing else does, and that nothing notifies who must not be.
+// shown checks that each answer is in its channel, complete and once; that there are no other
+// messages; and that no message notifies users whom it must not notify.
 func (h *heard) shown() {
 	texts, sent := map[string]string{}, map[string]int{}
 	for channel := range h.histories {
@@ -252,7 +253,7 @@ func (h *heard) shown() {
 				h.c.t.Errorf("a message shows no answer: %q", m.Content)
 				continue
 			}
-			n, _ := strconv.Atoi(found[1]) // digits
+			n, _ := strconv.Atoi(found[1]) // the pattern ensures digits
 			if most := 1 + h.c.asked[h.c.said[n-1].id]; sent[m.Content] > most {
 				h.c.t.Errorf("a message is there %d times: %q", sent[m.Content], m.Content)
 			}

@@ -17,22 +17,22 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// spoken is something that somebody in a crowd has said.
+// spoken is a message of a user.
 type spoken struct {
 	n                 int
 	wish, channel, id string
-	// wakes says that it is for the agent; maybe, that it may have been too late
-	// for what was done to it.
+	// wakes means that the message is addressed to the agent. maybe means that a change of the
+	// message may have come too late.
 	wakes, maybe, edited, deleted bool
-	// waitFor is the wait whose question it answers, 0 for none.
+	// waitFor is the number of the wait whose question it answers, or 0.
 	waitFor int
-	// away says that nobody hears it before the histories are read, never that it
-	// was deleted before that.
+	// away means that the bot receives the message only when it reads the history. never means
+	// that the message was deleted before that.
 	away, never bool
 }
 
-// crowd are people in several channels who talk to the bot, and about it, while
-// the program, the gateway and the API fail.
+// A crowd is a group of users who talk to the bot and to each other in several channels, while the
+// program, the gateway, and the API fail.
 type crowd struct {
 	t     *testing.T
 	s     *e2e.Server
@@ -44,9 +44,9 @@ type crowd struct {
 	dms   map[string]discordtest.User
 
 	up bool
-	// forgotten says that the program is away and its session is gone.
+	// forgotten means that the program is down and its gateway session has expired.
 	forgotten bool
-	kills     int // that are left
+	kills     int // number of kills left
 	said      []*spoken
 	pressed   []string
 	replied   map[string]bool
@@ -59,9 +59,9 @@ func (c *crowd) note(format string, args ...any) {
 }
 
 var (
-	// question begins a message of the agent that asks for a reply.
+	// question matches the start of an agent's message that asks for a reply.
 	question = regexp.MustCompile(`^question-(\d+)-`)
-	// wanted begins one that it was asked to send.
+	// wanted matches the start of a message that the agent was asked to send.
 	wanted = regexp.MustCompile(`^(?:sent|question)-(\d+)-`)
 )
 
@@ -82,7 +82,7 @@ func (c *crowd) say(channel string, by discordtest.User, mention bool, replyTo s
 	to, is := c.d.Message(channel, replyTo)
 	ours := is && to.Author.ID == c.d.Self().ID
 	if found := question.FindStringSubmatch(to.Content); ours && found != nil {
-		w.waitFor, _ = strconv.Atoi(found[1]) // digits
+		w.waitFor, _ = strconv.Atoi(found[1]) // the pattern ensures digits
 	}
 	w.wakes = w.waitFor == 0 && (direct || mention || ours || channel == c.d.Lounge)
 	w.id = c.d.Say(channel, by, text, o)
@@ -90,7 +90,7 @@ func (c *crowd) say(channel string, by discordtest.User, mention bool, replyTo s
 	c.note("%s: %s says %s %q in reply to %q", channel, by.Name, w.id, text, replyTo)
 }
 
-// one picks a message, mostly one of the newest.
+// one picks a message, usually one of the newest.
 func (c *crowd) one(messages []discordtest.Message) (m discordtest.Message, ok bool) {
 	if len(messages) == 0 {
 		return m, false
@@ -102,14 +102,14 @@ func (c *crowd) one(messages []discordtest.Message) (m discordtest.Message, ok b
 	return messages[from+c.rnd.IntN(len(messages)-from)], true
 }
 
-// open are the questions of the agent to which nobody has replied.
+// open lists the agent's questions without a reply.
 func (c *crowd) open() []discordtest.Message {
 	return slices.DeleteFunc(c.d.Ours(c.side), func(m discordtest.Message) bool {
 		return !question.MatchString(m.Content) || c.replied[m.ID]
 	})
 }
 
-// do lets one thing happen.
+// do performs one random action.
 func (c *crowd) do() {
 	channel := c.where[c.rnd.IntN(len(c.where))]
 	by, direct := c.dms[channel]
@@ -141,7 +141,7 @@ func (c *crowd) do() {
 	case what < 68:
 		if i := slices.IndexFunc(c.d.Ours(channel), func(m discordtest.Message) bool { return len(m.Buttons) > 0 }); i >= 0 {
 			m := c.d.Ours(channel)[i]
-			if len(m.Buttons) > 0 { // it may have ended
+			if len(m.Buttons) > 0 { // the request may have ended
 				c.pressed = append(c.pressed, c.d.Press(channel, m.ID, by.ID, m.Buttons[0].ID))
 				c.note("%s presses %s of %s", by.Name, m.Buttons[0].ID, m.ID)
 			}
@@ -164,12 +164,12 @@ func (c *crowd) do() {
 	case what < 119:
 		c.more(channel, by)
 	default:
-		time.Sleep(time.Duration(c.rnd.IntN(900)) * time.Millisecond) // people are slow
+		time.Sleep(time.Duration(c.rnd.IntN(900)) * time.Millisecond) // simulate slow users
 	}
 	time.Sleep(time.Duration(c.rnd.IntN(100)) * time.Millisecond)
 }
 
-// change edits or deletes something that was said last.
+// change edits or deletes a recent message.
 func (c *crowd) change(edit bool) {
 	w := c.said[len(c.said)-1-c.rnd.IntN(min(4, len(c.said)))]
 	if w.deleted || w.waitFor > 0 {
@@ -186,7 +186,7 @@ func (c *crowd) change(edit bool) {
 	c.note("q%d is changed, edited %t, deleted %t", w.n, w.edited, w.deleted)
 }
 
-// end ends the program, with a kill or in order.
+// end ends the program, by a kill or by a graceful stop.
 func (c *crowd) end(kill bool) {
 	switch {
 	case !c.up || kill && c.kills == 0:
@@ -209,7 +209,7 @@ func (c *crowd) start() {
 	if c.up {
 		return
 	}
-	c.d.Silence(false) // it is not ready before it is connected
+	c.d.Silence(false) // the program is ready only once it is connected
 	c.d.HoldAcks(false)
 	c.forgotten = false
 	c.s.Restart()
@@ -274,7 +274,7 @@ func (c *crowd) rest() {
 	})
 }
 
-// waits reports whether a workflow waits for something else than a reply.
+// waits reports whether a workflow is waiting for anything other than a reply.
 func (c *crowd) waits() bool {
 	var list struct {
 		Workflows []struct{ Summary, State string }
@@ -285,9 +285,9 @@ func (c *crowd) waits() bool {
 	})
 }
 
-// Whatever people do on Discord while the program is killed and its connections
-// fail: what is for the agent is answered once and whole, nothing else is, and
-// what waits is woken once.
+// Whatever users do on Discord while the program is killed and its connections fail: messages to
+// the agent are answered exactly once and completely, other messages are not answered, and each
+// wait wakes the agent once.
 func TestWhateverPeopleDoOnDiscord(t *testing.T) {
 	needsCommands(t)
 	seeds, steps := uint64(1), 40
@@ -301,8 +301,8 @@ func TestWhateverPeopleDoOnDiscord(t *testing.T) {
 				model := llmtest.New(t, crowdModel(func() string { return side }))
 				d := e2e.NewDiscord(t, discordtest.Options{
 					Heartbeat:       2 * time.Second,
-					GlobalPerSecond: 100,                                                                                                // of several processes, one after the other, and what comes in a bunch
-					Limits:          map[string]discordtest.Limit{"POST /channels/{channel}/messages": {Requests: 5, Per: time.Second}}, // long answers in a short time
+					GlobalPerSecond: 100,                                                                                                // for several processes that run one after the other
+					Limits:          map[string]discordtest.Limit{"POST /channels/{channel}/messages": {Requests: 5, Per: time.Second}}, // allows long answers in a short time
 				})
 				side = d.Channel(d.Guild, "side")
 				second := d.Server.Guild("Second", d.Moderator, d.Ada, d.Bob)
@@ -328,7 +328,7 @@ func TestWhateverPeopleDoOnDiscord(t *testing.T) {
 						t.Log(strings.Join(c.trace, "\n"))
 					}
 				}()
-				for _, u := range []discordtest.User{d.Ada, d.Bob} { // Discord lists no private conversations
+				for _, u := range []discordtest.User{d.Ada, d.Bob} { // Discord does not list private conversations
 					c.say(d.DM(u), u, false, "")
 				}
 				e2e.Eventually(t, answerWithin, "they are known", func() bool { return s.Count("SELECT count(*) FROM requests") == 2 })

@@ -14,10 +14,10 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// A conversation on Discord is killed once, around each of its acts, calls and
-// commits; meanwhile somebody speaks, and it is started again. Both messages
-// must be answered, each once and whole, and nothing may be left over. The
-// long form goes through all points five times, the short one through a few.
+// The program is killed once during a conversation on Discord, around each of its steps, calls,
+// and commits. Another message arrives while it is down. After the restart, both messages must be
+// answered, exactly once and completely, and nothing may be left over. The long form tests all
+// points five times, the short form a few of them.
 func TestEveryMessageOnDiscordIsAnsweredOnce(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		points := discordPoints(t, bus)
@@ -34,10 +34,10 @@ func TestEveryMessageOnDiscordIsAnsweredOnce(t *testing.T) {
 	})
 }
 
-// sentAgain is the protection without which everything is answered, and more.
+// sentAgain disables the safeguard without which answers are sent twice.
 const sentAgain = "LILAC_WITHOUT=reconcile"
 
-// The same crashes with one protection off must be noticed.
+// With one safeguard disabled, the same crashes must make the test fail.
 func TestControlCrashesOnDiscordWithoutProtectionAreNoticed(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for _, c := range []struct{ name, at, without, want string }{
@@ -54,8 +54,7 @@ func TestControlCrashesOnDiscordWithoutProtectionAreNoticed(t *testing.T) {
 	})
 }
 
-// discordActs are the points that are the same act in each run, in the order in
-// which they come.
+// discordActs lists the points that denote the same step in each run, in their order.
 var discordActs = slices.Concat(
 	[]string{"ingest", "ingested", "forward", "forwarded"}, around("record", "started"), around("record", "input"),
 	[]string{"show:started", "shown:started", "outbox:planned", "outboxed:planned", "outbox:sending", "outboxed:sending", "call:POST", "called:POST", "outbox:sent", "outboxed:sent"},
@@ -65,11 +64,11 @@ var discordActs = slices.Concat(
 
 func around(act, kind string) []string { return []string{act + ":" + kind, act + "ed:" + kind} }
 
-// discordPoints are where a conversation is killed.
+// discordPoints lists the points at which the conversation is killed.
 func discordPoints(t *testing.T, bus e2e.Engine) (points []string) {
 	t.Helper()
 	if many(0, 1) == 0 {
-		// Some of each part of the way; the two engines share them.
+		// Test some points of each phase. The two engines share them.
 		for i := 0; i < len(discordActs); i += 5 {
 			points = append(points, discordActs[i])
 		}
@@ -97,14 +96,14 @@ func answers(asked string) func(discordtest.Message) bool {
 	return func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) }
 }
 
-// leftOver counts what is still to be shown, sent or worked on.
+// leftOver counts the rows that are still to be shown, sent, or processed.
 func leftOver(s *e2e.Server) int {
 	return s.Count(`SELECT (SELECT count(*) FROM relays WHERE live = 1) + (SELECT count(*) FROM outbox WHERE unfinished = 1) +
 		(SELECT count(*) FROM requests WHERE state NOT IN ('done', 'failed', 'cancelled'))`)
 }
 
-// crashOnDiscord kills a conversation at a point, lets it go on, and returns
-// what is wrong with the end.
+// crashOnDiscord kills the program at a point of a conversation, lets the conversation continue,
+// and returns the problems at the end.
 func crashOnDiscord(t *testing.T, bus e2e.Engine, point string, env ...string) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	model := newSeenModel(t)
@@ -117,7 +116,7 @@ func crashOnDiscord(t *testing.T, bus e2e.Engine, point string, env ...string) (
 	s.Spawn("LILAC_KILL_AT=" + point)
 	killed := false
 	e2e.Eventually(t, answerWithin, "the bot is connected", func() bool {
-		if s.WaitExit(0) { // on its way there
+		if s.WaitExit(0) { // killed before the first message was handled
 			killed = true
 			s.Restart()
 		}
@@ -125,7 +124,7 @@ func crashOnDiscord(t *testing.T, bus e2e.Engine, point string, env ...string) (
 	})
 	asked := d.MentionUs(d.General, d.Ada, "what is there?")
 	if !killed {
-		// One that is over before its point has come is killed then.
+		// If the conversation ends before the point is reached, kill the program then.
 		e2e.Poll(answerWithin, func() bool {
 			killed = s.WaitExit(0)
 			return killed || byNumber && slices.ContainsFunc(d.Ours(d.General), answers(asked))
@@ -140,7 +139,7 @@ func crashOnDiscord(t *testing.T, bus e2e.Engine, point string, env ...string) (
 
 	patience := answerWithin
 	if len(env) > 0 && !slices.Contains(env, sentAgain) {
-		patience = 5 * time.Second // a control waits for what does not come
+		patience = 5 * time.Second // a control waits for something that never happens
 	}
 	for _, question := range []string{asked, away} {
 		if !e2e.Poll(patience, func() bool { return slices.ContainsFunc(d.Ours(d.General), answers(question)) }) {
@@ -160,8 +159,8 @@ func crashOnDiscord(t *testing.T, bus e2e.Engine, point string, env ...string) (
 	return wrong
 }
 
-// seenModel is a chatModel that ends when people see that it has begun, so
-// that each answer is sent and edited.
+// seenModel is a chatModel that finishes only when users see the start of its answer, so that each
+// answer is first sent and then edited.
 type seenModel struct {
 	server *llmtest.Server
 	on     atomic.Pointer[e2e.Discord]

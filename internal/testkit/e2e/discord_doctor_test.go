@@ -12,7 +12,7 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// lilac doctor says what is missing on Discord, and what to click.
+// lilac doctor reports what is missing on Discord, and which setting to change there.
 func TestDoctorSaysWhatToClickOnDiscord(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

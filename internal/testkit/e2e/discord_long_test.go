@@ -15,8 +15,7 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// The parts of a long answer that are shown in another way than they are said,
-// or that must stay in one piece.
+// Parts of a long answer that Discord displays differently, or that must not be split.
 const (
 	saidNames  = "Ask @bob in #lounge, but not `@ada`."
 	saidTable  = "| x | long |\n|---|:-:|\n| 1 | 2 |"
@@ -25,8 +24,8 @@ const (
 	lastWords  = "These are the last words."
 )
 
-// longText is an answer of several messages: prose, links, names, a table and
-// more code than one message holds.
+// longText returns an answer that needs several messages: prose, links, mentions, a table, and a
+// code block that is larger than a message.
 func longText() string {
 	var b strings.Builder
 	prose := func(from, to int) {
@@ -49,8 +48,8 @@ func longText() string {
 	return b.String()
 }
 
-// withoutFences are the words of a text: where code is cut, fences come in
-// between.
+// withoutFences returns the words of a text without code fences, because splitting a code block
+// adds fences.
 func withoutFences(text string) []string {
 	var kept []string
 	for line := range strings.Lines(text) {
@@ -61,17 +60,17 @@ func withoutFences(text string) []string {
 	return strings.Fields(strings.Join(kept, ""))
 }
 
-// A long answer is cut off by a kill when a few of its messages are there. It
-// ends up whole, in order, once, with its end in the last message; what is too
-// large to be sent is named.
+// The program is killed when some messages of a long answer were sent. In the end, the answer is
+// complete, in order, and there once, and the last message contains its end. A part that is too
+// large for a message is named.
 func TestALongAnswerIsWholeAfterAKill(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 			if len(r.Messages[len(r.Messages)-1].Results) == 0 {
 				return llmtest.Script{Calls: []llmtest.Call{{ID: "call-1", Name: "attachment_add", Input: `{"path":"big.bin"}`}}}
 			}
-			// The message that names Bob names him from the beginning, however slow
-			// the model is: an edit notifies nobody.
+			// The message that mentions Bob must mention him when it is sent, however slow the
+			// model is, because edits do not notify anyone.
 			before, after, _ := strings.Cut(longText(), saidTable)
 			return llmtest.Script{Text: append([]string{before}, llmtest.Words(saidTable+after)...), Delay: time.Millisecond}
 		})
@@ -79,7 +78,7 @@ func TestALongAnswerIsWholeAfterAKill(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "big.bin"), make([]byte, 11<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d.Say(d.General, d.Bob, "hello", discordtest.SayOptions{}) // so that his name is known
+		d.Say(d.General, d.Bob, "hello", discordtest.SayOptions{}) // the bot learns his name from this message
 		asked := d.MentionUs(d.General, d.Ada, "tell me everything")
 		e2e.Eventually(t, answerWithin, "a few messages are there", func() bool { return len(d.Ours(d.General)) >= 2 })
 		d.Kill(s)

@@ -12,21 +12,21 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// What the model on Discord says: before its tool, and at the end.
+// The model's texts on Discord: before its tool call, and at the end.
 const (
 	lookingText = "I look at it. "
 	endText     = "That is all there is."
 	wholeText   = lookingText + "\n\n" + endText
 )
 
-// chatModel looks with a tool whenever somebody has spoken, then waits until it
-// is let go, then ends.
+// chatModel calls a tool after each message of a user, then waits until it is released, then ends
+// its answer.
 type chatModel struct {
 	server *llmtest.Server
 	hold   chan struct{}
 
 	mu   sync.Mutex
-	seen []string // the last message of a person, at each call
+	seen []string // the last message of a user, for each call
 }
 
 func newChatModel(t testing.TB) *chatModel {
@@ -36,7 +36,7 @@ func newChatModel(t testing.TB) *chatModel {
 	return m
 }
 
-// letGo lets every answer end, now and later.
+// letGo releases every answer, now and later.
 func (m *chatModel) letGo() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,7 +47,7 @@ func (m *chatModel) letGo() {
 	}
 }
 
-// waits makes answers wait again until they are let go.
+// waits makes answers wait again until they are released.
 func (m *chatModel) waits() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +73,8 @@ func (m *chatModel) answer(r llmtest.Request) llmtest.Script {
 func lastOfPerson(r llmtest.Request) string {
 	for _, m := range slices.Backward(r.Messages) {
 		if m.Role == "user" && m.Text != "" && len(m.Results) == 0 {
-			// A system message within the conversation precedes it in the same message.
+			// A system message within the conversation is merged into the start of the next
+			// message.
 			if _, text, merged := strings.Cut(m.Text, "</system>\n\n"); merged {
 				return text
 			}
@@ -83,7 +84,7 @@ func lastOfPerson(r llmtest.Request) string {
 	return ""
 }
 
-// heard is what the model was last told by a person, at each call.
+// heard returns the last message of a user, for each model call.
 func (m *chatModel) heard() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,12 +101,12 @@ func onDiscord(t *testing.T, bus e2e.Engine, modelURL string, extra ...string) (
 	d := e2e.NewDiscord(t, discordtest.Options{}, extra...)
 	s := e2e.New(t, slices.Concat(bus(t), modelEnv(modelURL), d.Env())...)
 	s.Restart()
-	// What is said before a bot was ever there is not for it.
+	// The bot ignores messages from before its first connection.
 	e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
 	return s, d
 }
 
-// waitTaken waits until the runner has a message for a request.
+// waitTaken waits until the runner has taken a message into a request.
 func waitTaken(t *testing.T, s *e2e.Server, requestID, messageID string) {
 	t.Helper()
 	e2e.Eventually(t, answerWithin, "the runner has the message", func() bool {
@@ -115,7 +116,7 @@ func waitTaken(t *testing.T, s *e2e.Server, requestID, messageID string) {
 	})
 }
 
-// wasAsked reports whether a text stood in any call of a model.
+// wasAsked reports whether any call of the model contained a text.
 func wasAsked(model *llmtest.Server, text string) bool {
 	return slices.ContainsFunc(model.Requests(), func(r llmtest.Request) bool { return strings.Contains(string(r.Body), text) })
 }

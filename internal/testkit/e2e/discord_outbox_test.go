@@ -19,8 +19,8 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// A restart after two days sends what is still worth sending, once, and
-// nothing else; also of what was being sent when the process ended.
+// After a downtime of two days, a restart sends the messages that are still relevant, once, and no
+// others. This includes messages that were being sent when the process ended.
 func TestARestartSendsNothingThatIsTooOld(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		wrong, s := outboxAfterDays(t, bus)
@@ -40,8 +40,8 @@ func TestControlARestartWithoutExpirySendsYesterday(t *testing.T) {
 	})
 }
 
-// outboxAfterDays starts a server on an outbox with 200 rows of the last 48
-// hours, and returns what is wrong with what it sends.
+// outboxAfterDays starts a server with an outbox of 200 rows from the last 48 hours, and returns
+// the problems with the messages that it sends.
 func outboxAfterDays(t *testing.T, bus e2e.Engine, env ...string) (wrong []string, s *e2e.Server) {
 	t.Helper()
 	const rows, young = 200, 12
@@ -53,7 +53,7 @@ func outboxAfterDays(t *testing.T, bus e2e.Engine, env ...string) (wrong []strin
 	fresh := map[string]bool{}
 	plan(t, s, func(tx *db.Tx) error {
 		for i := range rows {
-			// The oldest first, as they were planned; the last few are not over age.
+			// The oldest row comes first. The last few rows have not expired.
 			age := 30*time.Minute + time.Duration(rows-i)*(48*time.Hour-30*time.Minute)/rows
 			if i >= rows-young {
 				age = time.Duration(rows-i) * 10 * time.Second
@@ -69,7 +69,7 @@ func outboxAfterDays(t *testing.T, bus e2e.Engine, env ...string) (wrong []strin
 			if _, err := (store.Outbox{}).Plan(tx, r); err != nil {
 				return err
 			}
-			if i%25 == 0 || i == rows-1 { // cut off while it was sent, and not arrived
+			if i%25 == 0 || i == rows-1 { // interrupted while it was sent, and did not arrive
 				r.State, r.SendingAt, r.Attempts = outbox.Sending, at.UnixMilli(), 1
 				if err := (store.Outbox{}).Save(tx, r); err != nil {
 					return err
@@ -105,10 +105,10 @@ func outboxAfterDays(t *testing.T, bus e2e.Engine, env ...string) (wrong []strin
 	return wrong, s
 }
 
-// startStop bounds a stop of a server that does nothing.
+// startStop bounds the stop of an idle server.
 const startStop = 30 * time.Second
 
-// plan changes the database of a server that does not run.
+// plan changes the database of a server that is not running.
 func plan(t *testing.T, s *e2e.Server, fn func(*db.Tx) error) {
 	t.Helper()
 	d, err := db.Open(context.Background(), db.Options{Dir: filepath.Join(s.Dir, "data"), Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})

@@ -59,7 +59,7 @@ func TestCommandsAndTheMenuOnDiscord(t *testing.T) {
 
 func TestAnInterruptCutsTheAnswerOffAndComesFirst(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		// It talks for ever about everything, and ends about the attic.
+		// The model never stops talking, except when asked about the attic.
 		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 			if strings.Contains(lastOfPerson(r), "the attic") {
 				return llmtest.Say(endText)
@@ -85,8 +85,8 @@ func TestAnInterruptCutsTheAnswerOffAndComesFirst(t *testing.T) {
 	})
 }
 
-// The gate is asked about what is said in an active channel. Only a clean yes
-// in time is one.
+// The gate decides about messages in an active channel. Only an unambiguous yes that arrives in
+// time counts.
 func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for name, c := range map[string]struct {
@@ -120,7 +120,7 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 					return judged.Load() > 0 && s.Count("SELECT count(*) FROM router_state WHERE burst = 1") == 0
 				})
 				if c.answers {
-					late := 0 // how often a busy machine kept it from being in time
+					late := 0 // number of gate answers that came late on a busy machine
 					e2e.Eventually(t, answerWithin, "it is answered", func() bool {
 						if n := strings.Count(s.Log(), "the gate returned no verdict"); n > late {
 							late = n
@@ -130,7 +130,7 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 					})
 					return
 				}
-				// Whoever speaks to the bot does not pass the gate.
+				// Messages that are addressed to the bot bypass the gate.
 				asked := d.MentionUs(d.Lounge, d.Ada, "and you?")
 				d.Shown(d.Lounge, "a mention is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(endText)(m) })
 				if n := s.Count("SELECT count(*) FROM requests"); n != 1 || judged.Load() != 1 {
@@ -164,7 +164,8 @@ func TestSilenceLeavesNoTrace(t *testing.T) {
 		if all := d.Everything(d.Lounge); len(all) != 1 {
 			t.Errorf("there are more messages than the one of bob: %+v", all)
 		}
-		// Nor behind an answer, to what people say to each other meanwhile.
+		// The same applies after an answer: other users' messages in the meantime are not
+		// answered.
 		asked := d.MentionUs(d.Lounge, d.Ada, "what is there?")
 		request := e2e.RequestID(d.Lounge, asked)
 		waitTaken(t, s, request, asked)
@@ -207,7 +208,7 @@ func TestAThreadIsASessionOfItsOwn(t *testing.T) {
 	})
 }
 
-// What the model reads of a chain of replies is what people see now.
+// In a chain of replies, the model reads the current text of each message.
 func TestEditsAndDeletionsReachWhatTheModelReads(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := newChatModel(t)
@@ -246,7 +247,7 @@ func TestMessagesOfOursThatWeDidNotSendAreWarnedOf(t *testing.T) {
 	})
 }
 
-// Who is heard, and how, changes with the configuration file.
+// Changes of the configuration file apply to channels and users without a restart.
 func TestWhoIsHeardChangesWithoutARestart(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := newChatModel(t)
@@ -267,7 +268,7 @@ func TestWhoIsHeardChangesWithoutARestart(t *testing.T) {
 		}
 		private := d.DM(d.Ada)
 		early := d.Say(d.General, d.Bob, "not for a bot", discordtest.SayOptions{})
-		// What the router has not come to yet is heard as the channel is by then.
+		// Messages that the router has not handled yet are treated by the channel's new settings.
 		e2e.Eventually(t, answerWithin, "what was said before is routed", func() bool {
 			return s.Count("SELECT count(*) FROM inbox WHERE source = 'router-discord' AND external_id LIKE '%"+early+"%'") == 1
 		})
@@ -298,7 +299,7 @@ func TestTwoWhoSpeakAtOnceAreBothAnswered(t *testing.T) {
 		model.letGo()
 		s, d := onDiscord(t, bus, model.server.URL)
 		first := d.MentionUs(d.General, d.Ada, "what is there?")
-		time.Sleep(10 * time.Millisecond) // while the first is starting; any time does
+		time.Sleep(10 * time.Millisecond) // roughly while the first is starting; the exact time does not matter
 		second := d.MentionUs(d.General, d.Bob, "and here?")
 		for _, asked := range []string{first, second} {
 			d.Shown(d.General, "it is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })

@@ -12,11 +12,10 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// pressPoints are the ends of a process around a press of Stop.
+// pressPoints lists the points at which the process is killed around a press of Stop.
 var pressPoints = []struct {
 	at string
-	// again says that nothing is known of the press then: Discord says that it
-	// failed, and the person presses again.
+	// again means that the press is lost: Discord reports a failure, and the user presses again.
 	again bool
 }{
 	{at: "order", again: true},
@@ -29,15 +28,15 @@ var pressPoints = []struct {
 	{at: "called:tell"},
 }
 
-// Somebody presses Stop, and the process is killed around what it does about it.
-// The answer must be stopped, once, and its message must say so; only what was
-// neither acknowledged nor written down has to be pressed again.
+// A user presses Stop, and the process is killed while it handles that. The answer must be stopped
+// once, and its message must say so. The user has to press again only if the press was neither
+// acknowledged nor recorded.
 func TestAPressOfStopOutlivesAKill(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for i, point := range pressPoints {
 			for j, session := range []string{"resumed", "new"} {
 				if many(0, 1) == 0 && (i+j)%2 == 0 {
-					continue // the short form takes each point, and each session, once in a while
+					continue // the short form tests a sample of the combinations
 				}
 				t.Run(strings.ReplaceAll(point.at, ":", "_")+"_"+session, func(t *testing.T) {
 					t.Parallel()
@@ -50,17 +49,15 @@ func TestAPressOfStopOutlivesAKill(t *testing.T) {
 	})
 }
 
-// A press that is not written down before it is acknowledged is lost with the
-// process, and nobody is told.
+// If a press is not recorded before it is acknowledged, a kill loses it and the user is not told.
 func TestControlAPressThatIsNotWrittenDownIsNoticed(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, killAtPress(t, bus, "called:ack", true, false, "LILAC_WITHOUT=orders"), "the answer was not stopped")
 	})
 }
 
-// killAtPress kills a server at a point after somebody has pressed Stop, starts
-// it again, in a new session of the gateway or the old one, and returns what is
-// wrong with the end.
+// killAtPress kills a server at a point after a press of Stop, restarts it with a new gateway
+// session or the old one, and returns the problems at the end.
 func killAtPress(t *testing.T, bus e2e.Engine, point string, newSession, again bool, env ...string) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	model := newChatModel(t)
@@ -90,7 +87,7 @@ func killAtPress(t *testing.T, bus e2e.Engine, point string, newSession, again b
 
 	patience := answerWithin
 	if len(env) > 0 {
-		patience = 5 * time.Second // a control waits for what does not come
+		patience = 5 * time.Second // a control waits for something that never happens
 	}
 	id := e2e.RequestID(d.General, asked)
 	if !e2e.Poll(patience, func() bool { return s.Story(id).State == string(event.StateCancelled) }) {

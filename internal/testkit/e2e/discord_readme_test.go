@@ -15,9 +15,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// A new user follows the section of the README, with nothing set up: doctor says
-// step by step what is missing, and then everything that the section promises
-// happens.
+// A new user follows the Discord section of the README, starting with nothing configured. doctor
+// reports each missing step, and then everything that the section promises works.
 func TestANewUserFollowsTheReadmeOnDiscord(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		u := newReadmeUser(t, bus)
@@ -50,13 +49,13 @@ func TestANewUserFollowsTheReadmeOnDiscord(t *testing.T) {
 	})
 }
 
-// readmeUser is who follows the section.
+// A readmeUser follows the section.
 type readmeUser struct {
 	t     *testing.T
 	s     *e2e.Server
 	d     *e2e.Discord
 	model *chatModel
-	// link and config are what the section says.
+	// link and config are the link and the configuration in the section.
 	link, config string
 }
 
@@ -90,8 +89,8 @@ func newReadmeUser(t *testing.T, bus e2e.Engine) *readmeUser {
 	return u
 }
 
-// configure writes the section's configuration for the server's id, and with
-// where the fake Discord is, which a user does not need.
+// configure writes the section's configuration with the server's ID. It adds the address of the
+// fake Discord, which real users don't need.
 func (u *readmeUser) configure(serverID string, more ...string) {
 	u.t.Helper()
 	text := strings.ReplaceAll(u.config, "123456789012345678", serverID)
@@ -107,17 +106,17 @@ func (u *readmeUser) configure(serverID string, more ...string) {
 	}
 }
 
-// token sets DISCORD_TOKEN from now on.
+// token sets DISCORD_TOKEN for later starts.
 func (u *readmeUser) token(token string) { u.s.Env = append(u.s.Env, "DISCORD_TOKEN="+token) }
 
-// doctor runs lilac doctor, and returns what it says of Discord.
+// doctor runs lilac doctor and returns its findings about Discord.
 func (u *readmeUser) doctor() (said string) {
 	u.t.Helper()
 	cmd := exec.Command(e2e.Binary(u.t), "doctor")
 	cmd.Env = slices.Concat([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + u.s.Dir, "LILAC_TOKEN=" + e2e.Token, "LILAC_DATA_DIR=" + filepath.Join(u.s.Dir, "data"),
 	}, u.s.Env)
-	out, _ := cmd.CombinedOutput() // it fails when something else is missing on this machine
+	out, _ := cmd.CombinedOutput() // it fails if anything else is missing on this machine
 	about := ""
 	for line := range strings.Lines(string(out)) {
 		if !strings.HasPrefix(line, " ") {
@@ -147,12 +146,12 @@ func (u *readmeUser) doctorIsContent() {
 	}
 }
 
-// setUp makes each mistake that can be made on the way, and what doctor says.
+// setUp makes each likely mistake of the setup and checks the advice of doctor.
 func (u *readmeUser) setUp() {
 	d := u.d
 	d.Leave(d.Guild, d.Self())
 	u.configure(d.Guild, "allowDMs: true", fmt.Sprintf("channels: {%q: {mode: active}}", d.Lounge))
-	u.doctorSays("no DISCORD_TOKEN is set", "Reset Token")
+	u.doctorSays("DISCORD_TOKEN is not set", "Reset Token")
 	u.token("of-another-bot")
 	u.doctorSays("failed", "rejected the bot's token", "Reset")
 	u.token(discordtest.DefaultToken)
@@ -166,14 +165,13 @@ func (u *readmeUser) setUp() {
 	u.doctorIsContent()
 }
 
-// answered waits for the whole answer to a message.
+// answered waits for the complete answer to a message.
 func (u *readmeUser) answered(channel, asked string) discordtest.Message {
 	u.t.Helper()
 	return u.d.Shown(channel, "the answer is whole", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
 }
 
-// begun waits until an answer to a message is shown with its tool and the
-// button.
+// begun waits until an answer to a message is shown with its tool and the button.
 func (u *readmeUser) begun(channel, asked string) discordtest.Message {
 	u.t.Helper()
 	return u.d.Shown(channel, "the answer begins, with its tool and a way to stop it", func(m discordtest.Message) bool {

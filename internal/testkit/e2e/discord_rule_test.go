@@ -11,7 +11,7 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// People in a channel read once that a rule has used up its budget there.
+// If a rule has used up its budget in a channel, one message there says so.
 func TestPeopleOnDiscordReadOnceThatARuleStopped(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {

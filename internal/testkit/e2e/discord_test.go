@@ -54,7 +54,7 @@ func TestWhatWakesTheBotOnDiscord(t *testing.T) {
 		model := newChatModel(t)
 		model.letGo()
 		d := e2e.NewDiscord(t, discordtest.Options{})
-		d.Debounce("3s", "30s") // what is said in one go may come in pieces
+		d.Debounce("3s", "30s") // the messages of one burst may arrive at intervals
 		s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.server.URL), d.Env())...)
 		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
 
@@ -68,7 +68,7 @@ func TestWhatWakesTheBotOnDiscord(t *testing.T) {
 		private := d.DM(d.Ada)
 		d.Say(private, d.Ada, "third", discordtest.SayOptions{})
 		d.Shown(private, "a private message is answered", e2e.Finished(wholeText))
-		// In a channel where it takes part, what is said in one go is answered together.
+		// In a channel in active mode, one answer covers a burst of messages.
 		for _, text := range []string{"fourth", "fifth", "sixth"} {
 			d.Say(d.Lounge, d.Bob, text, discordtest.SayOptions{})
 		}
@@ -111,8 +111,8 @@ func TestAReplyToTheRunningAnswerAddsToIt(t *testing.T) {
 	})
 }
 
-// What is added to a running answer may need none of its own. That the model says
-// so leaves no trace on the answer.
+// A message that is added to a running answer may need no reply. The model's marker for that does
+// not appear in the answer.
 func TestNoReplyToWhatWasAddedLeavesNoTrace(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		hold := make(chan struct{})
@@ -212,7 +212,7 @@ func TestAnAnswerGoesOnInItsMessageAfterAKill(t *testing.T) {
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
 		running := d.Shown(d.General, "the answer begins", e2e.Holds("glob"))
 		d.Kill(s)
-		// What is said while it is away is answered, too.
+		// Messages from the time when the program was down are answered too.
 		away := d.MentionUs(d.General, d.Bob, "and for me?")
 		model.letGo()
 		s.Restart()
@@ -238,7 +238,8 @@ func TestAnUnusableChannelEndsTheRequest(t *testing.T) {
 			tries       int // requests about the channel when the answer was given up
 		}{
 			"deleted": {spoil: func(d *e2e.Discord) { d.DeleteChannel(d.General) }},
-			// That what stands there can be closed is looked at once in a while.
+			// The program still checks from time to time whether it can complete the shown
+			// message.
 			"no permission": {
 				spoil: func(d *e2e.Discord) {
 					d.Deny(d.General, d.Self().ID, discordtest.SendMessages|discordtest.ViewChannel)
@@ -251,7 +252,7 @@ func TestAnUnusableChannelEndsTheRequest(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				// The model talks in public for ever, and ends in private.
+				// The model never stops talking in public, and finishes in private.
 				model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 					if strings.Contains(lastOfPerson(r), "are you there?") {
 						return llmtest.Script{Text: llmtest.Words(endText)}
@@ -281,7 +282,7 @@ func TestAnUnusableChannelEndsTheRequest(t *testing.T) {
 					return n
 				}
 				if c.mend == nil {
-					// When nothing is shown or sent any more there is nobody who could try again.
+					// When the channel is given up, nothing may try again.
 					givenUp()
 				}
 				before := writes()
@@ -317,8 +318,8 @@ func TestADeafBotIsNotReady(t *testing.T) {
 	})
 }
 
-// Discord has carried the message out and its 200 never arrives: the process
-// is gone. The next one finds the message instead of sending it again.
+// Discord performs a request, but the process is killed before the response arrives. The next
+// process finds the message instead of sending it again.
 func TestAKillRightAfterDiscordsAnswerSendsNothingTwice(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := newChatModel(t)

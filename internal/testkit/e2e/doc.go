@@ -1,11 +1,10 @@
-// Package e2e runs the real program: it builds the binary, starts it as a
-// process of its own with a data directory of the test, talks to it over HTTP
-// as a user would, kills it with kill -9 and starts it again.
+// Package e2e tests the real program: it builds the binary, starts it as a separate process with a
+// temporary data directory, uses its HTTP API as a user would, kills it with kill -9, and restarts
+// it.
 //
-// A test starts a [Server] with [Start]; [Server.Kill] and [Server.Restart]
-// are what every surface's crash tests use. Models are the fake servers of
-// llmtest, reached over loopback, or the demo model.
+// A test starts a [Server] with [Start]. The crash tests of every surface use [Server.Kill] and
+// [Server.Restart]. Models are the fake servers of llmtest on loopback, or the demo model.
 //
-// The binary is that of package killpoints, in which LILAC_KILL_AT names the act at
-// which the process ends itself as kill -9 would.
+// The binary is built from package killpoints. Its variable LILAC_KILL_AT names the point at which
+// the process kills itself, like kill -9.
 package e2e

@@ -7,11 +7,11 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// Engine starts what a bus needs, and returns the environment that selects the bus.
-// It stops with the test.
+// An Engine starts what a bus needs, and returns the environment that selects the bus. It stops
+// with the test.
 type Engine func(t testing.TB) (env []string)
 
-// SQLite is the default engine, which needs nothing.
+// SQLite selects the default engine, which needs no setup.
 func SQLite(testing.TB) []string { return nil }
 
 // Redis starts a Redis server with an append-only file for one test.

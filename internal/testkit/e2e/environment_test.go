@@ -12,8 +12,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// surroundings are a server and a model that comes to the end of its answers
-// only when it is let go, so that the server can be killed in the middle of one.
+// surroundings is a server and a model that finishes its answers only when it is released, so that
+// the server can be killed during an answer.
 type surroundings struct {
 	*e2e.Server
 	model *llmtest.Server
@@ -38,8 +38,8 @@ func surrounded(t *testing.T, bus e2e.Engine) *surroundings {
 	return s
 }
 
-// killInTheMiddle kills the server when a request has begun to answer, and
-// starts it again; from then on answers come to their end.
+// killInTheMiddle kills the server when a request has started to answer, restarts it, and lets all
+// later answers finish.
 func (s *surroundings) killInTheMiddle(t *testing.T, requestID string) {
 	t.Helper()
 	e2e.Eventually(t, answerWithin, "the answer has begun", func() bool {
@@ -50,8 +50,8 @@ func (s *surroundings) killInTheMiddle(t *testing.T, requestID string) {
 	s.Restart()
 }
 
-// User Query E2E: a person asks, an event is published, its handler lets the
-// agent answer, and the event stream brings the answer to the reader, once.
+// User Query E2E: a user asks, an event is published, its handler starts the agent, and the event
+// stream delivers the answer once.
 func TestUserQueryE2E(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		s := surrounded(t, bus)
@@ -79,8 +79,8 @@ func TestUserQueryE2E(t *testing.T) {
 	})
 }
 
-// Background Task E2E: a task ends, an event is published, the agent gets the
-// three messages, decides, and the person reads what it says, once.
+// Background Task E2E: a task ends, an event is published, the agent receives the three messages
+// and decides, and the user gets its answer once.
 func TestBackgroundTaskE2E(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		s := surrounded(t, bus)
@@ -94,7 +94,7 @@ func TestBackgroundTaskE2E(t *testing.T) {
 		if code := s.Request("POST", "/events", completed, nil); code != http.StatusOK {
 			t.Fatalf("the event was answered %d", code)
 		}
-		s.Kill() // it was accepted
+		s.Kill() // after the event was accepted
 		s.Restart()
 		request := "env:" + session + ":task-123-done"
 		s.killInTheMiddle(t, request)
@@ -125,8 +125,8 @@ func TestBackgroundTaskE2E(t *testing.T) {
 	})
 }
 
-// Error Handling E2E: what is not an event is refused, what nobody handles is
-// warned about, and the system goes on.
+// Error Handling E2E: invalid events are rejected, unhandled events cause a warning, and the
+// system keeps working.
 func TestErrorHandlingE2E(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		s := surrounded(t, bus)

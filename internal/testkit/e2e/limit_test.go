@@ -14,11 +14,12 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// A model that calls tools for ever is stopped at its limit, the question
-// outlives a kill, and costs nothing until it is answered.
+// A model that calls tools endlessly is stopped at its limit. The question to the user survives a
+// kill and costs nothing until it is answered.
 func TestALimitAsksAndAKillInThePauseLosesNothing(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		// Until it was answered twice it does not come to its next question.
+		// Hold the model until the question was answered twice, so that it does not reach the next
+		// limit.
 		answered := make(chan struct{})
 		goOn := sync.OnceFunc(func() { close(answered) })
 		defer goOn()
@@ -74,8 +75,7 @@ func TestControlWithoutALimitAModelLoops(t *testing.T) {
 	})
 }
 
-// looping starts a server whose model never comes to an end; before is called at
-// each of its calls.
+// looping starts a server whose model never finishes. It calls before at each model call.
 func looping(t *testing.T, bus e2e.Engine, config string, before func(call int64)) (*e2e.Server, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64

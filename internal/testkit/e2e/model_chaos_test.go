@@ -18,16 +18,16 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// ordeal is what a server goes through: people who ask and stop, a model with
-// moods, kills.
+// An ordeal is a server with users who prompt and stop, a model that misbehaves at random, and
+// kills.
 type ordeal struct {
 	t     *testing.T
 	s     *e2e.Server
-	m     *moody
+	m     *randomModel
 	rnd   *rand.Rand
 	up    bool
-	kills bool // the program is killed and stopped
-	stops bool // people interrupt, stop and delete
+	kills bool // kill and stop the program
+	stops bool // users interrupt, stop, and delete
 	talks []string
 	gone  map[string]bool
 	asked []saidIn
@@ -35,7 +35,7 @@ type ordeal struct {
 	trace []string
 }
 
-// saidIn is a prompt that was accepted.
+// saidIn is an accepted prompt.
 type saidIn struct {
 	talk, text string
 	e2e.Accepted
@@ -43,7 +43,7 @@ type saidIn struct {
 
 func newOrdeal(t *testing.T, seed uint64) *ordeal {
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	m := &moody{rnd: rand.New(rand.NewPCG(seed, 9)), mark: fmt.Sprintf("98%07d.%d", os.Getpid(), seed)}
+	m := &randomModel{rnd: rand.New(rand.NewPCG(seed, 9)), mark: fmt.Sprintf("98%07d.%d", os.Getpid(), seed)}
 	m.server = llmtest.New(t, m.answer)
 	config := fmt.Sprintf("model: x/m\nproviders: {x: {type: %s, baseURL: %q, apiKey: k}}\n", []string{"anthropic", "openai"}[seed%2], m.server.URL) +
 		fmt.Sprintf("limits: {request: {steps: %d, tokens: 0}, day: {tokens: 0}}\n", pick(rnd, 0, 0, 4)) +
@@ -97,11 +97,11 @@ func (w *ordeal) do(n int) {
 		w.up = false
 		w.nothingRuns()
 	default:
-		time.Sleep(time.Duration(w.rnd.IntN(300)) * time.Millisecond) // people are slow
+		time.Sleep(time.Duration(w.rnd.IntN(300)) * time.Millisecond) // simulate slow users
 	}
 }
 
-// ask says something, some of the time once more with the same key.
+// ask sends a prompt, sometimes twice with the same key.
 func (w *ordeal) ask(talk string, n int) {
 	w.t.Helper()
 	queues := []event.Queue{event.Prompt, event.Steer, event.FollowUp}
@@ -128,7 +128,7 @@ func (w *ordeal) ask(talk string, n int) {
 	}
 }
 
-// reply answers requests that wait at a limit, and reports whether there were any.
+// reply answers requests that are paused at a limit, and reports whether there were any.
 func (w *ordeal) reply(with ...string) (any bool) {
 	for _, talk := range w.talks {
 		var out struct {
@@ -145,7 +145,7 @@ func (w *ordeal) reply(with ...string) (any bool) {
 	return any
 }
 
-// rest waits until everything has ended.
+// rest waits until all requests have ended.
 func (w *ordeal) rest() {
 	w.t.Helper()
 	if !w.up {
@@ -164,7 +164,7 @@ func (w *ordeal) rest() {
 	})
 }
 
-// nothingRuns requires that no command of the model was left.
+// nothingRuns checks that no command of the model is still running.
 func (w *ordeal) nothingRuns() {
 	w.t.Helper()
 	var left []string
@@ -182,8 +182,8 @@ func (w *ordeal) nothingRuns() {
 	}
 }
 
-// once requires that nobody was refused by the model's provider, that each request
-// ended once and what was said is in the history once.
+// once checks that the provider rejected no request, that each request ended once, and that each
+// prompt is in the history once.
 func (w *ordeal) once() {
 	w.t.Helper()
 	w.m.mu.Lock()
@@ -220,8 +220,8 @@ func (w *ordeal) once() {
 	}
 }
 
-// same requires that the output, the stream and the history tell the same, and
-// returns the requests of which that is so.
+// same checks that the output, the stream, and the history agree. It returns the texts of the
+// requests for which they do.
 func (w *ordeal) same() (texts map[string]string) {
 	w.t.Helper()
 	texts = map[string]string{}
@@ -248,7 +248,7 @@ func (w *ordeal) same() (texts map[string]string) {
 	return texts
 }
 
-// of is what was seen, to the end, of the requests in want.
+// of returns the texts that the stream showed to the end, for the requests in want.
 func (r *reader) of(want map[string]string) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +261,7 @@ func (r *reader) of(want map[string]string) map[string]string {
 	return got
 }
 
-// resumed requires that who comes back from anywhere sees what others saw.
+// resumed checks that a reader that reconnects from any position sees the same events as others.
 func (w *ordeal) resumed(want map[string]string) {
 	w.t.Helper()
 	read := func(before []e2e.Frame, cursor string) (all []e2e.Frame) {
@@ -294,14 +294,14 @@ func (w *ordeal) resumed(want map[string]string) {
 		}
 		at := w.rnd.IntN(len(all))
 		if all[at].ID == "" {
-			continue // nobody comes back from there
+			continue // a client cannot reconnect from here
 		}
 		read(all[:at+1], all[at].ID)
 	}
 }
 
-// counted requires that what the provider has billed was counted, and once. What
-// a kill or a stop cut off is nobody's.
+// counted checks that all usage that the provider billed was counted once. Usage of calls that a
+// kill or a stop interrupted is not checked.
 func (w *ordeal) counted() {
 	w.t.Helper()
 	used := w.s.Count("SELECT coalesce(sum(json_extract(usage, '$.inputTokens')), 0) FROM requests") / price
@@ -313,9 +313,9 @@ func (w *ordeal) counted() {
 	}
 }
 
-// Whatever a model answers while people ask and stop and the program is killed:
-// what was said is answered once, the next request is one that a provider takes,
-// all who look see the same, and nothing runs on.
+// Whatever a model answers while users prompt and stop and the program is killed: each prompt is
+// answered once, the provider accepts the next request, all readers see the same, and no command
+// keeps running.
 func TestWhateverModelsDo(t *testing.T) {
 	t.Parallel()
 	seeds, steps := uint64(2), 40

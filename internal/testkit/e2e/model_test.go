@@ -16,13 +16,13 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// besideEachOther is how many tests run at once for each processor: they start
-// processes and wait for them most of the time.
+// besideEachOther is how many tests run in parallel per CPU. Tests mostly wait for their
+// processes.
 const besideEachOther = 4
 
 func TestMain(m *testing.M) {
 	sandbox.Enter()
-	// A flag of the command line comes after this and counts.
+	// A flag on the command line is parsed later and overrides this.
 	_ = flag.Set("test.parallel", strconv.Itoa(many(besideEachOther, 1)*runtime.GOMAXPROCS(0)))
 	effort.SkipWholeProgram()
 	code := m.Run()
@@ -30,23 +30,23 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// What the model with a tool says: before the call, and at the end.
+// The texts of the model with a tool: before the call, and at the end.
 const (
 	toolModelStart  = "I append a line to the file, as you asked me to. "
 	toolModelEnd    = "The line is there, and that is the end of it."
 	toolModelAnswer = toolModelStart + "\n\n" + toolModelEnd
 )
 
-// unknownOutcome begins what a model is told of a call that a crash cut off.
+// unknownOutcome starts the result of a tool call that a crash interrupted.
 const unknownOutcome = "outcome is unknown"
 
-// toolModel is a model whose every conversation is: text and a call of bash
-// that appends a line, then, given the call's result, the end.
+// toolModel gives the same conversation to each prompt: text and a bash call that appends a line
+// to a file; then, after the tool result, the end.
 type toolModel struct {
 	server *llmtest.Server
 
 	mu      sync.Mutex
-	steps   []int // by step, how often its call was answered to the end
+	steps   []int // for each step, how often a model call was completed
 	unknown bool
 }
 
@@ -86,7 +86,7 @@ func (m *toolModel) toldUnknown() bool {
 	return m.unknown
 }
 
-// calls is how often each step's model call was made.
+// calls returns how often each step's model call was made.
 func (m *toolModel) calls() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// nameServer is a name server that a program asks instead of the machine's: what
-// anybody looks up is seen on the wire.
+// A nameServer is a DNS server that a program uses instead of the system's. It records every query
+// on the wire.
 type nameServer struct {
 	address string
-	// within starts a program for which it is the name server.
+	// within is the command prefix that starts a program with this DNS server.
 	within []string
 
 	mu    sync.Mutex
@@ -28,8 +28,8 @@ type nameServer struct {
 
 const resolvConf = "/etc/resolv.conf"
 
-// newNameServer starts one. It is nil where that is not possible, for who is not
-// root for example; for root in CI that fails the test.
+// newNameServer starts a DNS server. It returns nil if that is not possible, for example without
+// root. For root in CI, that fails the test.
 func newNameServer(t *testing.T) *nameServer {
 	t.Helper()
 	s := &nameServer{}
@@ -47,8 +47,8 @@ func newNameServer(t *testing.T) *nameServer {
 	return nil
 }
 
-// listen takes the port of name servers at an address that nobody else uses: a
-// process's id makes it.
+// listen opens port 53 on a loopback address that is derived from the process ID, so that no other
+// process uses it.
 func (s *nameServer) listen(t *testing.T) error {
 	for n := range 20 {
 		id := os.Getpid()*20 + n
@@ -78,8 +78,8 @@ func (s *nameServer) listen(t *testing.T) error {
 	return errors.New("port 53 is taken everywhere")
 }
 
-// become finds the command for which a file of ours lies over resolv.conf: in a
-// mount namespace of its own, so that nobody else sees it.
+// become finds a command that mounts a file over resolv.conf in a mount namespace of its own, so
+// that other processes are not affected.
 func (s *nameServer) become(t *testing.T) error {
 	file := filepath.Join(t.TempDir(), "resolv.conf")
 	if err := os.WriteFile(file, []byte("nameserver "+s.address+"\noptions timeout:1 attempts:1\n"), 0o644); err != nil {
@@ -122,14 +122,14 @@ func (s *nameServer) streams(tcp net.Listener, serving *sync.WaitGroup) {
 			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 			data, _ := io.ReadAll(io.LimitReader(c, 64<<10))
 			if len(data) > 2 {
-				data = data[2:] // its length
+				data = data[2:] // skip the length prefix of DNS over TCP
 			}
 			s.answer(data)
 		})
 	}
 }
 
-// answer remembers what was asked, and says that there is no such name.
+// answer records a query and answers that the name does not exist.
 func (s *nameServer) answer(query []byte) []byte {
 	const header = 12
 	name, rest := "", []byte(nil)
@@ -142,16 +142,16 @@ func (s *nameServer) answer(query []byte) []byte {
 	}
 	s.mu.Lock()
 	if len(s.names) < 10_000 {
-		// What is no query may carry something, too.
+		// A malformed query may leak data too.
 		s.names = append(s.names, name+" "+string(query))
 	}
 	s.mu.Unlock()
-	const question = 5 // the end of the name, type and class
+	const question = 5 // the root byte of the name, type, and class
 	if len(rest) < question {
 		return nil
 	}
 	answer := append([]byte{}, query[:len(query)-len(rest)+question]...)
-	binary.BigEndian.PutUint16(answer[2:], 0x8183) // an answer: no such name
+	binary.BigEndian.PutUint16(answer[2:], 0x8183) // response flags: NXDOMAIN
 	binary.BigEndian.PutUint16(answer[4:], 1)
 	for i := 6; i < header; i++ {
 		answer[i] = 0
@@ -159,7 +159,7 @@ func (s *nameServer) answer(query []byte) []byte {
 	return answer
 }
 
-// asked is all that was looked up.
+// asked returns all queries.
 func (s *nameServer) asked() string {
 	if s == nil {
 		return ""

@@ -18,15 +18,15 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// ask is a command that asks for a URL through the proxy that the environment
-// names, with no program but bash.
+// ask is a shell function that requests a URL through the proxy in the environment, using only
+// bash.
 const ask = `ask() { exec 3<>/dev/tcp/127.0.0.1/${http_proxy##*:} && printf 'GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' "$1" >&3 && timeout 20 cat <&3; exec 3>&-; }; `
 
-// direct is a command that asks without it.
+// direct is a command that connects without the proxy.
 const direct = `exec 3<>/dev/tcp/127.0.0.1/%d && echo reached`
 
-// A command reaches the hosts that the configuration lists and no others, uses
-// a credential that it never sees, and the model is told what was refused.
+// A command reaches only the hosts in the configuration. It uses a credential that it never sees,
+// and the model is told which connections were refused.
 func TestCommandReachesListedHostsOnly(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestCommandReachesListedHostsOnly(t *testing.T) {
 	}
 }
 
-// Nothing but the policy keeps a command from those hosts.
+// Control: without the sandbox, a command reaches every host.
 func TestControlUnconfinedCommandReachesEveryHost(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.NotFoundHandler())
@@ -78,7 +78,7 @@ func TestControlUnconfinedCommandReachesEveryHost(t *testing.T) {
 	}
 }
 
-// runCommand lets the model run one command and returns what it is told of it.
+// runCommand lets the model run one command and returns the tool result.
 func runCommand(t *testing.T, command, config string, env ...string) string {
 	t.Helper()
 	input, err := json.Marshal(map[string]string{"command": command})

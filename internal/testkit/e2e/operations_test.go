@@ -23,7 +23,7 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// command runs a command of the program in the environment of a server.
+// command runs a CLI command of the program in the environment of a server.
 func command(t *testing.T, s *e2e.Server, args ...string) (out string, err error) {
 	t.Helper()
 	cmd := exec.Command(e2e.Binary(t), args...)
@@ -32,7 +32,7 @@ func command(t *testing.T, s *e2e.Server, args ...string) (out string, err error
 	return string(raw), err
 }
 
-// A backup that was taken while requests ran is a server on which they go on.
+// A backup that was made during running requests can be restored to a server that resumes them.
 func TestBackupTakenWhileRequestsRunGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	const words = 60
@@ -56,7 +56,7 @@ func TestBackupTakenWhileRequestsRunGoesOnElsewhere(t *testing.T) {
 	}
 }
 
-// checkAllAnswered fails the test for each request without its one answer.
+// checkAllAnswered fails the test for each request that does not have exactly one answer.
 func checkAllAnswered(t *testing.T, s *e2e.Server, all []e2e.Accepted, want string) {
 	t.Helper()
 	for _, w := range unanswered(t, s, all, want, answerWithin) {
@@ -64,7 +64,7 @@ func checkAllAnswered(t *testing.T, s *e2e.Server, all []e2e.Accepted, want stri
 	}
 }
 
-// listener is a service manager.
+// listener imitates a service manager such as systemd.
 type listener struct {
 	path string
 	mu   sync.Mutex
@@ -72,7 +72,7 @@ type listener struct {
 }
 
 func listen(t *testing.T) *listener {
-	dir, err := os.MkdirTemp("", "n") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "n") // socket paths must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestServiceManagerHearsHowItIs(t *testing.T) {
 	}
 	e2e.Eventually(t, answerWithin, "it reloads and is ready again", func() bool { return l.heard("RELOADING=1") == 1 && l.heard("READY=1") == 2 })
 	s.Terminate(answerWithin)
-	// What it said may be read after it has ended.
+	// The notification may arrive after the process has exited.
 	e2e.Eventually(t, answerWithin, "it has said that it stops", func() bool { return l.heard("STOPPING=1") == 1 })
 }
 
@@ -132,7 +132,7 @@ func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	model := slowModel(t, 400, 20*time.Millisecond)
 	s := e2e.Start(t, modelEnv(model.URL)...)
 	all := startMany(t, s, 1)
-	// A client that never finishes its request keeps a graceful stop waiting.
+	// A client that never finishes its request delays a graceful stop.
 	conn, err := net.Dial("tcp", s.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	checkAllAnswered(t, s, all, numbers(400))
 }
 
-// otlp is a collector that keeps what it is sent.
+// otlp starts an OTLP collector that keeps what it receives.
 func otlp(t *testing.T) (url string, got func() string) {
 	var mu sync.Mutex
 	var b strings.Builder
@@ -175,8 +175,7 @@ func otlp(t *testing.T) (url string, got func() string) {
 	}
 }
 
-// One trace goes from the caller's request through the events and a crash to
-// the calls of the model after it.
+// One trace covers the caller's request, the events, a crash, and the model calls after it.
 func TestTraceGoesFromTheCallerToTheModel(t *testing.T) {
 	t.Parallel()
 	const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -203,15 +202,15 @@ func TestTraceGoesFromTheCallerToTheModel(t *testing.T) {
 	model.hurried.Store(true)
 	s.Restart()
 	s.WaitEnded(a.RequestID, answerWithin)
-	s.Terminate(answerWithin) // sends what waits
+	s.Terminate(answerWithin) // flush the pending spans
 	spans := got()
 	for _, want := range []string{"traced", "invoke_agent lilac", "chat test-model", "gen_ai.usage.input_tokens", "gen_ai.response.model", a.RequestID} {
 		if !strings.Contains(spans, want) {
 			t.Errorf("the spans lack %q", want)
 		}
 	}
-	// The run and the call of the model after the crash, which may have taken
-	// the spans before it along.
+	// Expect only the run and the model call after the crash: the crash may have lost earlier
+	// spans.
 	if n := strings.Count(spans, trace); n < 2 {
 		t.Errorf("%d spans belong to the caller's trace", n)
 	}
@@ -230,15 +229,15 @@ func TestWithoutACollectorNothingIsSent(t *testing.T) {
 	}
 }
 
-// Every line of the log is JSON, and no key is in it, wherever it comes from.
+// Every line of the log is JSON, and the log contains no secret, whatever its source.
 func TestLogsHoldNoSecretAndAreJSON(t *testing.T) {
 	t.Parallel()
 	const key, password, hook = "canary-of-the-key-0815", "canary-of-the-password-4711", "canary-of-the-webhook-1234"
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
-		// A provider that says the key back, with a forged line and marks.
+		// This provider echoes the key, with a forged log line and control characters.
 		return llmtest.Script{Status: 401, ErrorType: "auth", ErrorMessage: "bad key " + r.Header.Get("Authorization") + " \n{\"level\":\"ERROR\"}\u202e\u009b31m"}
 	})
-	// That nothing listens there is logged, and the token is in the call.
+	// Nothing listens on this address. The error is logged, and the request contains the token.
 	discord := "canary.of.discord." + strings.Repeat("x", 40)
 	config := e2e.Configured(t, "webhooks: {github: {secret: "+hook+"}}\nsurface: {discord: {apiURL: 'http://127.0.0.1:1', gatewayURL: 'ws://127.0.0.1:1'}}\n")
 	s := e2e.New(t, append(config, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY="+key, "LILAC_MODEL=openai/m", "LILAC_LOG_LEVEL=debug", "SOME_PASSWORD="+password, "DISCORD_TOKEN="+discord)...)
@@ -263,7 +262,7 @@ func TestLogsHoldNoSecretAndAreJSON(t *testing.T) {
 	lines := 0
 	for line := range strings.Lines(s.Log()) {
 		if strings.HasPrefix(line, "Lilac is ready: ") {
-			continue // standard output
+			continue // a line of standard output
 		}
 		lines++
 		if !json.Valid([]byte(line)) {

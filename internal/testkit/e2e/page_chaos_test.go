@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// written is what a conversation shows, from above to below.
+	// written returns everything that a conversation shows, from top to bottom.
 	written = `[...document.querySelectorAll('#transcript .words, #transcript .answer, #transcript .tool summary, #transcript .note, #outbox .words')].map(e => e.innerText.replace(/\s+/g, ' ').trim())`
-	// restless says that something is under way.
+	// restless reports whether the page is busy.
 	restless = `!document.getElementById('running').hidden || !document.getElementById('loading').hidden || document.querySelector('#outbox .pending:not(.failed)') || document.getElementById('link').innerText !== ''`
-	// unsaid is what was typed and could not be sent.
+	// unsaid returns typed text that could not be sent.
 	unsaid = `JSON.stringify({ ...sessionStorage }) + document.getElementById('text').value`
 )
 
-// people are two tabs in which somebody talks, clicks and reloads while the
-// program is killed and started again.
+// people is a user with two tabs who types, clicks, and reloads while the program is killed and
+// restarted.
 type people struct {
 	t      *testing.T
 	s      *e2e.Server
@@ -84,7 +84,7 @@ func (p *people) do(n int) {
 		p.start()
 		p.note("%d: start", n)
 	default:
-		time.Sleep(time.Duration(p.rnd.IntN(900)) * time.Millisecond) // people are slow
+		time.Sleep(time.Duration(p.rnd.IntN(900)) * time.Millisecond) // simulate slow users
 	}
 }
 
@@ -98,7 +98,7 @@ func (p *people) start() {
 	p.up = true
 }
 
-// rest waits until everything was answered and is shown.
+// rest waits until all prompts are answered and shown.
 func (p *people) rest() {
 	p.t.Helper()
 	calm := 0
@@ -112,8 +112,8 @@ func (p *people) rest() {
 	})
 }
 
-// once requires that everything that was said is in the conversations once; what
-// could not be sent is with the person who typed it.
+// once checks that every sent message is in the conversations once, and that text that could not
+// be sent is still on the page.
 func (p *people) once() {
 	p.t.Helper()
 	for _, tab := range p.tabs {
@@ -136,7 +136,7 @@ func (p *people) once() {
 	}
 }
 
-// same requires that a page shows what it shows after a reload.
+// same checks that a reload does not change what the page shows.
 func (p *people) same(tab *webuitest.Tab) {
 	p.t.Helper()
 	live := webuitest.Eval[[]string](tab, written)
@@ -153,8 +153,8 @@ func (p *people) same(tab *webuitest.Tab) {
 	})
 }
 
-// Whatever people click and type while the program is killed and started again:
-// what they said is read once, and the page shows what there is without a reload.
+// Whatever users click and type while the program is killed and restarted: each message is
+// accepted once, and the page is up to date without a reload.
 func TestWhateverPeopleDoOnThePage(t *testing.T) {
 	seeds, steps := uint64(1), 15
 	if os.Getenv("LILAC_LONG") != "" {

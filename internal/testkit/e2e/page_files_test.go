@@ -21,7 +21,7 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// drawing is a PNG that one sees.
+// drawing returns a visible PNG.
 func drawing(t *testing.T) []byte {
 	t.Helper()
 	m := image.NewRGBA(image.Rect(0, 0, 200, 100))
@@ -37,11 +37,11 @@ func drawing(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// pictures are those that the page shows, by their names.
+// pictures returns the names of the pictures that the page shows.
 const pictures = "[...document.querySelectorAll('#transcript .picture')].filter(p => p.firstChild.complete && p.firstChild.naturalWidth === 200).map(p => p.title).join()"
 
-// Somebody puts a picture on the page; the agent takes it and gives one and a
-// table back; all of it is there after a reload and after a kill.
+// A user adds a picture on the page. The agent reads it and sends back a picture and a table. All
+// of them are still there after a reload and after a kill.
 func TestAPictureGoesInAndComesBackOnThePage(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model, _ := steps(t, "Here they are.", fixed("write", map[string]string{"path": "report.csv", "content": "a,b\n1,2\n"}),
@@ -74,7 +74,7 @@ func TestAPictureGoesInAndComesBackOnThePage(t *testing.T) {
 	})
 }
 
-// What the API is told, it serves: to who has the token, of this session.
+// The API serves the files that it received, but only with the token and within their session.
 func TestFilesOfTheAPIComeBackByTheirAddress(t *testing.T) {
 	t.Parallel()
 	model, _ := steps(t, "Done.", fixed("attachment_download", map[string]any{}), sendBack)
@@ -127,7 +127,7 @@ func TestFilesOfTheAPIComeBackByTheirAddress(t *testing.T) {
 	}
 }
 
-// A command of the agent does the same as the tools.
+// A command of the agent can do the same as the tools.
 func TestACommandGivesAndTakesFiles(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
@@ -170,8 +170,8 @@ func TestACommandGivesAndTakesFiles(t *testing.T) {
 	}
 }
 
-// A command that gives a file is cut off, and a model that was told so gives it
-// again: people see it once. Under another name it is another file.
+// A command that sends a file is interrupted, and the model sends the file again. Users see it
+// once. With a different name, it is a different file.
 func TestAFileThatIsGivenAgainIsShownOnce(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {

@@ -19,7 +19,7 @@ const (
 	lastState  = "[...document.querySelectorAll('#transcript .request')].at(-1)?.dataset.state"
 )
 
-// countTo is what the demo model says when it is asked to count.
+// countTo returns the demo model's answer when it is asked to count.
 func countTo(n int) string {
 	words := make([]string, n)
 	for i := range words {
@@ -28,19 +28,19 @@ func countTo(n int) string {
 	return strings.Join(words, " ")
 }
 
-// askToCount asks and waits until the question stands at the newest request.
+// askToCount sends the prompt and waits until the newest request shows it.
 func askToCount(p *webuitest.Tab, n int) {
 	question := fmt.Sprintf("count to %d", n)
 	p.Say(question)
 	p.Until("the question is read", fmt.Sprintf("[...document.querySelectorAll('#transcript .request')].at(-1)?.querySelector('.words')?.innerText === %q", question))
 }
 
-// reached waits until the last answer has come to a number.
+// reached waits until the last answer contains a number.
 func reached(p *webuitest.Tab, n int) {
 	p.Until(fmt.Sprintf("the count reaches %d", n), fmt.Sprintf(`(%s ?? '').trim().split(/\s+/).includes('%d')`, lastAnswer, n))
 }
 
-// counted waits for the end and requires that it was counted to n exactly once.
+// counted waits for the end and checks that the answer counts to n exactly once.
 func counted(t *testing.T, p *webuitest.Tab, n int) {
 	t.Helper()
 	p.Until("the answer is over", lastState+" === 'done'")
@@ -52,7 +52,7 @@ func counted(t *testing.T, p *webuitest.Tab, n int) {
 func loginTo(t *testing.T, s *e2e.Server) *webuitest.Tab {
 	t.Helper()
 	var links []string
-	// What was printed comes through a pipe: it may be here after the server is ready.
+	// The output comes through a pipe, so it may arrive after the server is ready.
 	e2e.Eventually(t, answerWithin, "serve has printed its link", func() bool {
 		links = loginLink.FindAllString(s.Log(), -1)
 		return len(links) > 0
@@ -62,8 +62,8 @@ func loginTo(t *testing.T, s *e2e.Server) *webuitest.Tab {
 	return p
 }
 
-// What a new user does: talk, watch, steer, stop, reload in the middle, kill
-// the program in the middle and start it again.
+// A new user chats, watches, steers, stops, and reloads during an answer. The program is killed
+// during an answer and restarted.
 func TestANewUserOnThePage(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t)
@@ -76,13 +76,13 @@ func TestANewUserOnThePage(t *testing.T) {
 	p.Until("the answer is over", lastState+" === 'done'")
 	p.Until("it is Markdown", "document.querySelector('#transcript .answer .md > *')")
 
-	askToCount(p, 700) // on a busy machine it takes a while until the steer is typed
+	askToCount(p, 700) // long enough to type the steer on a busy machine
 	reached(p, 5)
 	p.Until("a message can steer", "document.querySelector('#modes input:checked').value === 'steer' && !document.getElementById('running').hidden")
 	p.Say("hello from the middle")
 	p.Shows("#outbox .fate", "Waiting for the next step…")
 	p.Picture("page", false)
-	p.Until("it says what became of it", "document.querySelector('#transcript .fate:not([hidden])')?.innerText.includes('Applied')")
+	p.Until("it says what became of it", "document.querySelector('#transcript .fate:not([hidden])')?.innerText.includes('Added to the answer')")
 	p.Until("the answer is over", lastState+" === 'done'")
 	if n := webuitest.Eval[int](p, "[...document.querySelectorAll('#transcript .words')].filter(e => e.innerText === 'hello from the middle').length"); n != 1 {
 		t.Errorf("the steer is shown %d times", n)
@@ -117,7 +117,7 @@ func TestANewUserOnThePage(t *testing.T) {
 	}
 }
 
-// The views beside the conversation, with what the program itself tells them.
+// The other views of the page show the data of a real request.
 func TestTheViewsTellOfARealRequest(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t)
@@ -143,7 +143,7 @@ func TestTheViewsTellOfARealRequest(t *testing.T) {
 	p.Until("a link to an event works without the page's memory", "document.querySelector('.one-event pre')?.innerText.includes('stream.')")
 
 	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/search?q=run%20ls'"))
-	// The answer may have the words, too: a directory called run.
+	// The answer may contain the words too: "run" is also a directory.
 	asked := "[...document.querySelectorAll('.result .excerpt')].find(e => e.innerText === 'run ls /')"
 	p.Until("what was said is found", asked)
 	p.Do(chromedp.Evaluate[chromedp.Void](asked + ".click()"))
@@ -160,8 +160,8 @@ func TestTheViewsTellOfARealRequest(t *testing.T) {
 	p.Until("there are no dead letters", "document.getElementById('view').innerText.includes('No dead letters')")
 }
 
-// The same page with its stream cut must not reach the end: what the test
-// above sees comes from the stream.
+// Control: with a broken event stream, the same page must not reach the end. So the test above
+// observes the stream.
 func TestControlWithoutTheServerNothingArrives(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t)
@@ -169,8 +169,8 @@ func TestControlWithoutTheServerNothingArrives(t *testing.T) {
 	askToCount(p, 2000)
 	reached(p, 10)
 	s.Kill()
-	// The page has noticed the end of its stream: whatever came on it before was
-	// read, and nothing can come any more.
+	// The page has noticed the end of its stream, so it has read everything and receives nothing
+	// more.
 	p.Shows("#link", "reconnecting…")
 	if state := webuitest.Eval[string](p, lastState); state != "running" {
 		t.Errorf("without a server the answer is %s", state)

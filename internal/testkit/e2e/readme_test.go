@@ -20,11 +20,10 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// failedJob is what GitHub says of a job that failed, as far as the README's
-// rule looks at it.
+// failedJob is the part of GitHub's webhook about a failed job that the README's rule uses.
 const failedJob = `{"action":"completed","workflow_job":{"conclusion":"failure","head_branch":"main","name":"test","url":%q}}`
 
-// readmeRule is the example of the README, with GitHub at other addresses.
+// readmeRule returns the example of the README with test addresses for GitHub.
 func readmeRule(t *testing.T, hosts string) string {
 	t.Helper()
 	readme, err := os.ReadFile("../../../README.md")
@@ -47,9 +46,9 @@ func readmeRule(t *testing.T, hosts string) string {
 	return github.ReplaceAllLiteralString(example, "sandbox: {network: {hosts: "+hosts+"}}")
 }
 
-// The README's story: CI fails on main, the webhook wakes the agent, it reads
-// the log at GitHub with a token that it never sees, and says in #ops what broke,
-// once in ten minutes; also when it is killed as soon as the webhook is taken.
+// The example of the README: CI fails on main, the webhook wakes the agent, and the agent reads
+// the log from GitHub with a token that it never sees. It reports the cause in #ops, at most once
+// in ten minutes, even if the program is killed as soon as the webhook is accepted.
 func TestTheStoryOfTheReadme(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -87,12 +86,12 @@ func TestTheStoryOfTheReadme(t *testing.T) {
 						return llmtest.Say("main is broken: " + strings.TrimSpace(line))
 					}
 				}
-				if tries > 5 { // the kill may have met the command; then it is run again
+				if tries > 5 { // the kill may have interrupted the command, which is then repeated
 					return llmtest.Say("I have no log: " + log)
 				}
 			}
 			url := regexp.MustCompile(`http://[^"\s)]+/logs`).FindString(string(r.Body))
-			// As curl -sL does it, which not every machine has.
+			// This is like curl -sL, which some machines lack.
 			command := ask + `ask "$(ask ` + url + ` | sed -n 's/^Location: \([^\r]*\)\r*$/\1/p')"; env`
 			input, _ := json.Marshal(map[string]string{"command": command})
 			return llmtest.Script{Calls: []llmtest.Call{{ID: fmt.Sprint("call-", tries), Name: "bash", Input: string(input)}}}

@@ -28,8 +28,7 @@ import (
 // Token is the operator's token of every test server.
 const Token = "e2e-token-0123456789abcdef0123456789"
 
-// startWithin bounds how long a server may take until it answers, on a machine
-// that is busy with other tests.
+// startWithin bounds the time until a server answers, on a machine that runs other tests.
 const startWithin = 60 * time.Second
 
 var build struct {
@@ -38,7 +37,7 @@ var build struct {
 	err  error
 }
 
-// Binary builds the program once for all tests of the process.
+// Binary builds the program once for all tests of the process, and returns its path.
 func Binary(t testing.TB) string {
 	t.Helper()
 	build.once.Do(func() {
@@ -59,22 +58,22 @@ func Binary(t testing.TB) string {
 	return build.path
 }
 
-// RemoveBinary removes what [Binary] built; TestMain calls it at the end.
+// RemoveBinary removes the binary that [Binary] built. TestMain calls it at the end.
 func RemoveBinary() {
 	if build.path != "" {
 		_ = os.RemoveAll(filepath.Dir(build.path))
 	}
 }
 
-// Server is one data directory and the process that serves it, if one runs.
+// A Server is a data directory and the process that serves it, if one is running.
 type Server struct {
 	t    testing.TB
 	Dir  string
 	Addr string
 	// Env is added to a clean environment at each start.
 	Env []string
-	// Within is the command that starts the program, if it is not to be started
-	// as it is; the program's own follows it, and it becomes that process.
+	// Within is an optional command that wraps the program. The program's command line is appended
+	// to it, and the command must exec it.
 	Within []string
 
 	client *http.Client
@@ -83,7 +82,7 @@ type Server struct {
 	log    *logtest.Log
 }
 
-// New prepares a server with directories of its own; it does not start it.
+// New prepares a server with its own directories, but does not start it.
 func New(t testing.TB, env ...string) *Server {
 	t.Helper()
 	s := &Server{
@@ -109,21 +108,21 @@ func Start(t testing.TB, env ...string) *Server {
 	return s
 }
 
-// Restart starts the process and waits until it is ready; extra is added to
-// the environment of this start alone.
+// Restart starts the process and waits until it is ready. The extra environment applies to this
+// start only.
 func (s *Server) Restart(extra ...string) {
 	s.t.Helper()
 	s.Spawn(extra...)
 	s.WaitReady()
 }
 
-// Spawn starts the process and does not wait.
+// Spawn starts the process and does not wait until it is ready.
 func (s *Server) Spawn(extra ...string) {
 	s.t.Helper()
 	if s.cmd != nil {
 		s.t.Fatal("the server runs already")
 	}
-	// What is left of the last process must not fail a first request.
+	// Idle connections to the previous process would make the first request fail.
 	s.client.CloseIdleConnections()
 	argv := append(slices.Clone(s.Within), Binary(s.t), "serve", "--addr", s.Addr, "--data", filepath.Join(s.Dir, "data"))
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -145,7 +144,7 @@ func (s *Server) Spawn(extra ...string) {
 	s.cmd, s.exited = cmd, exited
 }
 
-// WaitReady waits until /readyz answers 200.
+// WaitReady waits until /readyz returns 200.
 func (s *Server) WaitReady() {
 	s.t.Helper()
 	Eventually(s.t, startWithin, "the server is ready", func() bool {
@@ -156,11 +155,11 @@ func (s *Server) WaitReady() {
 	})
 }
 
-// Ready reports whether /readyz answers 200 now.
+// Ready reports whether /readyz returns 200 now.
 func (s *Server) Ready() bool { return s.Request("GET", "/readyz", nil, nil) == http.StatusOK }
 
-// Exec changes the database behind the program's back, to take away what a
-// control must miss.
+// Exec changes the database without the program's knowledge. Controls use it to remove data whose
+// loss the test must notice.
 func (s *Server) Exec(statement string) {
 	s.t.Helper()
 	database, err := sql.Open("sqlite", s.database("_pragma=busy_timeout(10000)"))
@@ -173,13 +172,12 @@ func (s *Server) Exec(statement string) {
 	}
 }
 
-// database is the address of the database's file, whatever its directory is
-// called.
+// database returns the URI of the database file. It escapes the path.
 func (s *Server) database(options string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(s.Dir, "data", db.FileName)}).EscapedPath(), RawQuery: options}).String()
 }
 
-// Count asks the database how many rows there are.
+// Count runs a query that counts rows.
 func (s *Server) Count(query string) (n int) {
 	s.t.Helper()
 	database, err := sql.Open("sqlite", s.database("mode=ro&_pragma=busy_timeout(10000)"))
@@ -193,7 +191,7 @@ func (s *Server) Count(query string) (n int) {
 	return n
 }
 
-// Rows asks the database for rows of texts and numbers.
+// Rows runs a query and returns its rows as strings.
 func (s *Server) Rows(query string) (all [][]string) {
 	s.t.Helper()
 	database, err := sql.Open("sqlite", s.database("mode=ro&_pragma=busy_timeout(10000)"))
@@ -224,7 +222,7 @@ func (s *Server) Rows(query string) (all [][]string) {
 	return all
 }
 
-// Kill ends the process as kill -9 does. It is nothing when none runs.
+// Kill ends the process with kill -9. It does nothing if none is running.
 func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
@@ -234,12 +232,12 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// removeSockets removes the directory that a killed process has left beside its
-// data, as the next one would.
+// removeSockets removes the socket directory that a killed process left behind, as the next start
+// would do.
 func (s *Server) removeSockets() {
 	data := filepath.Join(s.Dir, "data")
 	if _, err := os.Stat(data); err != nil {
-		return // it never started
+		return // the process was never started
 	}
 	dir, err := rundir.Open(data)
 	if err == nil {
@@ -250,7 +248,7 @@ func (s *Server) removeSockets() {
 	}
 }
 
-// Terminate asks the process to stop and returns how long it took.
+// Terminate asks the process to stop, and returns how long that took.
 func (s *Server) Terminate(within time.Duration) time.Duration {
 	s.t.Helper()
 	start := time.Now()
@@ -264,13 +262,13 @@ func (s *Server) Terminate(within time.Duration) time.Duration {
 	return time.Since(start)
 }
 
-// Pause makes the process stand still, as on a machine that hangs.
+// Pause suspends the process, to simulate a machine that hangs.
 func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume ends a [Server.Pause].
 func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Exited reports whether the process has ended by itself.
+// Exited reports whether the process has exited by itself.
 func (s *Server) Exited() bool {
 	select {
 	case <-s.exited:
@@ -280,7 +278,7 @@ func (s *Server) Exited() bool {
 	}
 }
 
-// WaitExit waits until the process has ended by itself, or reports false.
+// WaitExit waits until the process has exited by itself. It returns false after the timeout.
 func (s *Server) WaitExit(within time.Duration) bool {
 	select {
 	case <-s.exited:
@@ -291,14 +289,14 @@ func (s *Server) WaitExit(within time.Duration) bool {
 	}
 }
 
-// PID is the process id of the running server.
+// PID returns the process ID of the running server.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Log is what all processes of this server wrote.
+// Log returns the output of all processes of this server.
 func (s *Server) Log() string { return s.log.String() }
 
-// Request makes an authorised request and decodes the answer into out (which
-// may be nil). It returns the status, or 0 when nobody answered.
+// Request makes an authorized request and decodes the response into out, which may be nil. It
+// returns the status, or 0 if there was no response.
 func (s *Server) Request(method, path string, body, out any, header ...string) int {
 	s.t.Helper()
 	var reader io.Reader
@@ -337,9 +335,9 @@ func (s *Server) Request(method, path string, body, out any, header ...string) i
 	return res.StatusCode
 }
 
-// Poll asks until cond holds and reports whether it did in time. What takes
-// longer is asked for less often: many tests wait at a time, and those that wait
-// must not keep the machine from what they wait for.
+// Poll calls cond until it returns true, and reports whether it did so in time. The interval
+// grows, because many tests wait at the same time and must not slow down the work that they wait
+// for.
 func Poll(within time.Duration, cond func() bool) bool {
 	began := time.Now()
 	for !cond() {
@@ -352,7 +350,7 @@ func Poll(within time.Duration, cond func() bool) bool {
 	return true
 }
 
-// Eventually polls until cond holds, or fails the test.
+// Eventually polls until cond returns true, or fails the test.
 func Eventually(t testing.TB, within time.Duration, what string, cond func() bool) {
 	t.Helper()
 	if !Poll(within, cond) {

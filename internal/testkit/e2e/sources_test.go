@@ -16,16 +16,15 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// opsAnswer is what the model says to an event.
+// opsAnswer is the model's answer to an event.
 const opsAnswer = "The build is red because of a typo."
 
-// opsModel answers everything in one sentence.
+// opsModel starts a model that always answers with one sentence.
 func opsModel(t testing.TB) *llmtest.Server {
 	return llmtest.New(t, func(llmtest.Request) llmtest.Script { return llmtest.Script{Text: llmtest.Words(opsAnswer)} })
 }
 
-// ciFailed is a rule like that of the README, which TestTheStoryOfTheReadme
-// takes as it is there.
+// ciFailed returns a rule like the one in the README. TestTheStoryOfTheReadme tests the original.
 func ciFailed(session string) string {
 	return `
 webhooks:
@@ -43,7 +42,7 @@ rules:
 
 const failedRun = `{"action":"completed","workflow_run":{"conclusion":"failure","head_branch":"main","html_url":"https://github.example/run/1"}}`
 
-// named makes a web conversation with a title.
+// named creates a web conversation with a title.
 func named(t *testing.T, s *e2e.Server, title string) string {
 	t.Helper()
 	id := s.NewSession()
@@ -53,7 +52,7 @@ func named(t *testing.T, s *e2e.Server, title string) string {
 	return id
 }
 
-// said counts the answers of the model and the events it was told in a session.
+// said counts the model's answers and the events that it received in a session.
 func said(s *e2e.Server, session string) (answers, observed int) {
 	for _, m := range s.Messages(session) {
 		switch {
@@ -66,7 +65,7 @@ func said(s *e2e.Server, session string) (answers, observed int) {
 	return answers, observed
 }
 
-// envEvents are the events of a type in the log, by id.
+// envEvents counts the events of a type in the log, by ID.
 func envEvents(s *e2e.Server, typ event.Type) map[string]int {
 	out := map[string]int{}
 	for _, e := range s.Topic("env") {
@@ -77,7 +76,7 @@ func envEvents(s *e2e.Server, typ event.Type) map[string]int {
 	return out
 }
 
-// source reads what came from a source since the start.
+// source returns the counters of a source since the start.
 func source(t *testing.T, s *e2e.Server, kind, name string) (counts environment.SourceCounts) {
 	t.Helper()
 	e2e.Eventually(t, answerWithin, "the source is listed", func() bool {
@@ -112,7 +111,7 @@ rules:
 		}
 		n := 0
 		e2e.Eventually(t, answerWithin, "a file is seen", func() bool {
-			n++ // what was there when the watch began is not told
+			n++ // files that existed when the watch started are not reported
 			if err := os.WriteFile(filepath.Join(dir, "later", fmt.Sprint(n, ".csv")), []byte("a,b"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -127,9 +126,8 @@ rules:
 	})
 }
 
-// A file that had not rested when the process was killed, and one that came while
-// it was down, are told once by the next process; not by the source that is told
-// to leave them out.
+// If a file was not stable when the process was killed, or was created while it was down, the next
+// process reports it once. A source with "missed: skip" does not report it.
 func TestFilesThatNobodySawAreToldAfterAKill(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		dir := t.TempDir()
@@ -166,7 +164,7 @@ func TestFilesThatNobodySawAreToldAfterAKill(t *testing.T) {
 		}
 		n := 0
 		e2e.Eventually(t, answerWithin, "the files are watched", func() bool {
-			n++ // what was there when the watch began is not told
+			n++ // files that existed when the watch started are not reported
 			write(fmt.Sprint(n, ".csv"))
 			return e2e.Poll(2*time.Second, func() bool { return told()[fmt.Sprint("left create ", n, ".csv")] > 0 })
 		})
@@ -174,7 +172,7 @@ func TestFilesThatNobodySawAreToldAfterAKill(t *testing.T) {
 		s.Kill()
 		write("down.csv")
 		configure("100ms")
-		for range 2 { // the second time there is nothing new
+		for range 2 { // the second start has nothing new to report
 			s.Restart()
 			e2e.Eventually(t, answerWithin, "both are told", func() bool {
 				got := told()
@@ -190,8 +188,8 @@ func TestFilesThatNobodySawAreToldAfterAKill(t *testing.T) {
 	})
 }
 
-// A timer of every second, with a process that is killed at each of its acts:
-// no slot is an event twice, and the agent is woken as often as the rule says.
+// A timer fires every second while the process is killed at each of its steps. No slot becomes two
+// events, and the agent is woken as often as the rule allows.
 func TestATimerFiresEachSlotOnce(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		s := e2e.New(t, slices.Concat(bus(t), modelEnv(opsModel(t).URL), e2e.Configured(t, `

@@ -17,9 +17,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// Messages that arrive at random moments of runs, with kills between them, are
-// all in the history afterwards, once each, and every request that was made of
-// them has ended.
+// Messages arrive at random moments of runs, with kills in between. In the end, each message is in
+// the history once, and every request has ended.
 func TestSteersAreNeitherLostNorDoubled(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for _, wrong := range steerAndKill(t, bus, many(60, 1000), protected{}) {
@@ -40,12 +39,11 @@ func TestControlSteersAreLostWithAMailboxInMemory(t *testing.T) {
 	})
 }
 
-// steerAndKill sends messages to three sessions while they work, ends the
-// process now and then, each time in another way, and returns what is wrong
-// with what the sessions have in the end.
+// steerAndKill sends messages to three busy sessions and ends the process at times, each time in a
+// different way. It returns the problems in the sessions at the end.
 func steerAndKill(t *testing.T, bus e2e.Engine, total int, without protected) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	// A control begins with something to lose: nothing is answered before.
+	// A control needs data that can be lost, so nothing is answered before the kill.
 	held := make(chan struct{})
 	release := sync.OnceFunc(func() { close(held) })
 	defer release()
@@ -60,8 +58,9 @@ func steerAndKill(t *testing.T, bus e2e.Engine, total int, without protected) (w
 	random := rand.New(rand.NewPCG(1, 2))
 	sessions := []string{s.NewSession(), s.NewSession(), s.NewSession()}
 	queues := []event.Queue{event.Steer, event.FollowUp, event.Interrupt, event.Steer, event.Prompt}
-	// How the next life of the process ends: at once, when it has accepted a
-	// message and not answered, or when a message waits in a mailbox, maybe before it is ready.
+	// How the next process ends: by a kill when it has accepted a message but not responded; by a
+	// kill when a message is queued in a mailbox, maybe before the process is ready; or from
+	// outside.
 	ends := []string{"LILAC_KILL_AT=" + accepted, "LILAC_KILL_AT=waiting", "LILAC_KILL_AT="}
 	for i := range total {
 		session, key := sessions[i%len(sessions)], fmt.Sprintf("key %d", i)
@@ -91,7 +90,7 @@ func steerAndKill(t *testing.T, bus e2e.Engine, total int, without protected) (w
 	s.Restart()
 	within := 2 * answerWithin
 	if without.env != "" {
-		within = 5 * time.Second // what is lost does not come later
+		within = 5 * time.Second // lost messages do not arrive later
 	}
 	seen := map[string]int{}
 	e2e.Poll(within, func() bool {
@@ -139,7 +138,7 @@ func steerAndKill(t *testing.T, bus e2e.Engine, total int, without protected) (w
 
 func message(i int) string { return fmt.Sprintf("message %d of the test", i) }
 
-// A steer goes into the request that runs, before its next model call.
+// A steer joins the running request before its next model call.
 func TestSteerReachesTheRunningRequest(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, steersTheRunningRequest)
@@ -171,7 +170,7 @@ func steersTheRunningRequest(t *testing.T, bus e2e.Engine) {
 	if steer.RequestID != first.RequestID {
 		t.Errorf("the steer went to %s, want %s", steer.RequestID, first.RequestID)
 	}
-	waitTaken(t, s, first.RequestID, steer.MessageID) // the tool ends later
+	waitTaken(t, s, first.RequestID, steer.MessageID) // the tool is still running
 	if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

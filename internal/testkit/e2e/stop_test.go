@@ -14,15 +14,15 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// slowModel says the numbers up to n, one each delay.
+// slowModel streams the numbers up to n, one per delay.
 func slowModel(t testing.TB, n int, delay time.Duration) *llmtest.Server {
 	return llmtest.New(t, func(llmtest.Request) llmtest.Script {
 		return llmtest.Script{Text: llmtest.Words(numbers(n)), Delay: delay}
 	})
 }
 
-// patientModel says numbers for longer than any test takes, so that each request
-// still runs when its process ends; once hurried it says them up to n.
+// patientModel streams numbers for longer than any test runs, so that each request is still
+// running when its process ends. Once hurried is set, it streams only up to n.
 type patientModel struct {
 	*llmtest.Server
 	hurried atomic.Bool
@@ -48,7 +48,7 @@ func numbers(n int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// startMany begins a request in each of n sessions and waits until all stream.
+// startMany starts a request in each of n sessions and waits until all of them stream.
 func startMany(t *testing.T, s *e2e.Server, n int) []e2e.Accepted {
 	t.Helper()
 	var all []e2e.Accepted
@@ -63,8 +63,8 @@ func startMany(t *testing.T, s *e2e.Server, n int) []e2e.Accepted {
 	return all
 }
 
-// unanswered returns what is wrong with requests that should all say want, at
-// the latest within a time.
+// unanswered returns the problems with requests that should all have the answer want, after at
+// most the given time.
 func unanswered(t *testing.T, s *e2e.Server, all []e2e.Accepted, want string, within time.Duration) (wrong []string) {
 	t.Helper()
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -97,14 +97,14 @@ func many(short, long int) int {
 	return short
 }
 
-// measured is within which time something has to happen: what was promised in
-// the long form, which has a machine of its own, and five times that where other
-// programs take the processor and the disk.
+// measured returns the deadline for a promised duration: the duration itself in the long form,
+// which has the machine for itself, or five times as long if other programs use the CPU and the
+// disk.
 func measured(promised time.Duration) time.Duration {
 	return promised * time.Duration(many(5, 1))
 }
 
-// noticed ends a control: what it has switched off must have been seen.
+// noticed ends a control: the disabled safeguard must have caused the problem want.
 func noticed(t *testing.T, wrong []string, want string) {
 	t.Helper()
 	for _, w := range wrong {
@@ -116,9 +116,8 @@ func noticed(t *testing.T, wrong []string, want string) {
 	t.Errorf("not noticed (%q): %q", want, wrong)
 }
 
-// A server that is told to stop does so in time, whatever streams, and each
-// answer is finished, once, by the next one. Who follows the event stream sees
-// nothing of it but a pause.
+// A server stops in time whatever is streaming, and the next process finishes each answer exactly
+// once. Readers of the event stream notice only a pause.
 func TestGracefulStopLosesNoAnswer(t *testing.T) {
 	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
 		for _, wrong := range stopAndGoOn(t, bus, many(20, 100), stopWithin(), terminate) {
@@ -149,18 +148,18 @@ func TestControlAStopThatWaitsForItsStreamsIsTooLate(t *testing.T) {
 	})
 }
 
-// stopWithin is how long a graceful stop may take.
+// stopWithin bounds the duration of a graceful stop.
 func stopWithin() time.Duration {
 	if many(0, 1) == 0 {
-		return 30 * time.Second // a third of what it would be with a wait for the streams
+		return 30 * time.Second // a third of the time that waiting for the streams would take
 	}
 	return 10 * time.Second
 }
 
 func terminate(s *e2e.Server) { s.Terminate(answerWithin) }
 
-// stopAndGoOn stops a server while n answers stream, starts it again, and
-// returns what is wrong with the answers.
+// stopAndGoOn stops a server while n answers stream, restarts it, and returns the problems with
+// the answers.
 func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop func(*e2e.Server), next ...string) (wrong []string) {
 	const words = 40
 	model := newPatientModel(t, words)
@@ -176,7 +175,7 @@ func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop 
 	s.Restart(next...)
 	within := 2 * answerWithin
 	if len(next) > 0 {
-		within = 2 * time.Second // nothing runs: it will not end later either
+		within = 2 * time.Second // no request is running, so none will end later
 	}
 	wrong = append(wrong, unanswered(t, s, all, numbers(words), within)...)
 	wrong = append(wrong, reader.missed(all, numbers(words), within)...)
@@ -195,7 +194,7 @@ func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop 
 	return wrong
 }
 
-// After kill -9 with many running requests all of them go on soon.
+// After kill -9 with many running requests, all of them resume soon.
 func TestRunningRequestsGoOnAfterKill(t *testing.T) {
 	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
 		took, wrong := killAndGoOn(t, bus, many(20, 100), measured(2*time.Second))
@@ -213,8 +212,8 @@ func TestControlWithoutRecoveryNothingGoesOn(t *testing.T) {
 	})
 }
 
-// killAndGoOn kills a server with n running requests and returns how long it
-// took until each had called its model again, and what is wrong.
+// killAndGoOn kills a server with n running requests. It returns the time until each request has
+// called its model again, and the problems.
 func killAndGoOn(t *testing.T, bus e2e.Engine, n int, within time.Duration, next ...string) (took time.Duration, wrong []string) {
 	const words = 40
 	model := newPatientModel(t, words)

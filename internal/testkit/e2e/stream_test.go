@@ -12,7 +12,7 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// reader follows the event stream of a session, or of all, as the page does.
+// A reader reads the event stream of a session, or of all, as the page does.
 type reader struct {
 	mu    sync.Mutex
 	texts map[string]string
@@ -36,7 +36,7 @@ func follow(t *testing.T, s *e2e.Server, session string) *reader {
 				cursor = f.ID
 				r.frame(f)
 			})
-			time.Sleep(20 * time.Millisecond) // nobody answers: try again, as a browser does
+			time.Sleep(20 * time.Millisecond) // the server does not answer; reconnect, as a browser does
 		}
 	}()
 	t.Cleanup(func() {
@@ -73,12 +73,12 @@ func (r *reader) frame(f e2e.Frame) {
 	}
 }
 
-// followed is how many of the first requests a stream of all sessions certainly
-// shows word by word; it follows 64 at a time.
+// followed is how many of the first requests a stream of all sessions is certain to show word by
+// word. It follows 64 requests at a time.
 const followed = 50
 
-// missed returns what is wrong with what the event stream showed of requests,
-// of the first fifty, that should all say want.
+// missed returns the problems with the event stream of the first fifty requests, which should all
+// have the answer want.
 func (r *reader) missed(all []e2e.Accepted, want string, within time.Duration) []string {
 	all = all[:min(len(all), followed)]
 	e2e.Poll(within, func() bool {

@@ -16,8 +16,8 @@ var (
 	escapes  = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|.)`)
 )
 
-// refusals is why a real provider would refuse a request: each reason here makes
-// one answer 400, at this request and at all that have it in their history.
+// refusals returns the reasons for which a real provider would reject a request. Each of them
+// causes status 400 for this request and for all later ones with the same history.
 func refusals(r llmtest.Request) []string {
 	v := &refusal{calls: map[string]bool{}, anyID: r.Protocol == llmtest.OpenAI}
 	if !utf8.Valid(r.Body) {
@@ -49,9 +49,9 @@ func refusals(r llmtest.Request) []string {
 	return v.why
 }
 
-// halves says that JSON holds an escaped half of a character alone.
+// halves reports whether JSON contains an escaped surrogate without its counterpart.
 func halves(body []byte) bool {
-	high := -1 // where the half before ended
+	high := -1 // end of the previous high surrogate
 	for _, at := range escapes.FindAllIndex(body, -1) {
 		var n int
 		if body[at[0]+1] != 'u' {

@@ -14,8 +14,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// Whoever reads the event stream sees every request on every surface in the
-// same way: that it starts, thinks, calls a tool and speaks, and how it ends.
+// The event stream shows a request in the same way on every surface: start, thinking, tool calls,
+// text, and end.
 func TestTheEventStreamTellsOfEverySurface(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
@@ -51,8 +51,8 @@ func TestTheEventStreamTellsOfEverySurface(t *testing.T) {
 	})
 }
 
-// streamed are the events of a request in its session's stream, in order, the
-// same ones in a row once. All of them must say where they belong.
+// streamed returns the event types of a request in its session's stream, in order and without
+// adjacent duplicates. It checks that all of them name their session and request.
 func streamed(t *testing.T, s *e2e.Server, session, request, last string) (types []string) {
 	t.Helper()
 	var mu sync.Mutex

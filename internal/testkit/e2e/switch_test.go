@@ -14,8 +14,8 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// An answer that Discord could not take before the bus became another one is shown
-// there afterwards, whole.
+// An answer that Discord could not receive before a change of the bus engine is shown completely
+// after it.
 func TestAnAnswerThatWasNotShownOutlivesAChangeOfTheBus(t *testing.T) {
 	t.Parallel()
 	for name, toRedis := range map[string]bool{"to redis": true, "from redis": false} {
@@ -52,8 +52,8 @@ func TestAnAnswerThatWasNotShownOutlivesAChangeOfTheBus(t *testing.T) {
 	}
 }
 
-// A Redis that is gone for good is replaced by another, empty one: what was accepted
-// is answered, once, and then the bus may become another.
+// A lost Redis is replaced by an empty one. Every accepted prompt is answered once, and then the
+// bus engine can change.
 func TestAnEmptyRedisTakesThePlaceOfOneThatIsGone(t *testing.T) {
 	t.Parallel()
 	const words = 20
@@ -87,8 +87,8 @@ func TestAnEmptyRedisTakesThePlaceOfOneThatIsGone(t *testing.T) {
 	}
 }
 
-// Who followed the event stream before the bus became another one, and it again, is
-// told of the gap: the places of before are valid, and what came between is not there.
+// The bus engine changes to another one and back. A reader that reconnects is told about the gap:
+// its old cursor is still valid, but the events in between are missing.
 func TestAStreamSaysThatTheBusWasAnotherOneMeanwhile(t *testing.T) {
 	t.Parallel()
 	redis := e2e.OnRedis(redistest.Start(t, redistest.Options{}))
@@ -97,7 +97,7 @@ func TestAStreamSaysThatTheBusWasAnotherOneMeanwhile(t *testing.T) {
 		s.Restart(bus...)
 		s.WaitEnded(s.Prompt(s.NewSession(), "count", event.Prompt).RequestID, answerWithin)
 	}
-	// next is the first frame behind a cursor.
+	// next returns the first frame after a cursor.
 	next := func(cursor string) (f e2e.Frame) {
 		ctx, stop := context.WithTimeout(context.Background(), answerWithin)
 		defer stop()

@@ -20,8 +20,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// X8: wherever the program is killed, a task's end is told once, and the task
-// was started once.
+// X8: wherever the program is killed, the end of a task is reported once, and the task was started
+// once.
 func TestAnEndIsToldOnceWhereverTheProgramIsKilled(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -38,8 +38,8 @@ func TestAnEndIsToldOnceWhereverTheProgramIsKilled(t *testing.T) {
 	})
 }
 
-// taskKinds are what is started, and where the program is killed, in the lives
-// after each other. The short form for sub-agents is TestASubAgentSurvivesAKill.
+// taskKinds maps a name to a kind of task and to the points at which consecutive processes are
+// killed. The short form for sub-agents is TestASubAgentSurvivesAKill.
 var taskKinds = map[string]struct {
 	input  map[string]any
 	points []string
@@ -67,7 +67,7 @@ func TestControlALostCommandThatNobodyLooksForRunsForEver(t *testing.T) {
 	})
 }
 
-// taskPoints are the points; the long form goes through every commit, too.
+// taskPoints returns the points. The long form adds every commit.
 func taskPoints(t *testing.T, bus e2e.Engine, input map[string]any, points []string) []string {
 	t.Helper()
 	if os.Getenv("LILAC_LONG") == "" {
@@ -85,15 +85,15 @@ func taskPoints(t *testing.T, bus e2e.Engine, input map[string]any, points []str
 	return points
 }
 
-// endOnce lets a task run in the background of a session, kills the program
-// at a point in each of its first lives, and returns what is wrong in the end.
+// endOnce runs a background task in a session and kills each of the first processes at a point. It
+// returns the problems at the end.
 func endOnce(t *testing.T, bus e2e.Engine, input map[string]any, points []string, without string) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	// The commits are grouped by chance, so that not every number of one comes.
+	// Commits are grouped depending on timing, so a commit with a given number may not occur.
 	byName := !slices.ContainsFunc(points, func(p string) bool { return strings.HasPrefix(p, "before:") || strings.HasPrefix(p, "after:") })
 	within, kills := answerWithin, len(points)
 	if without != "" {
-		within = 5 * time.Second // what is lost does not come later
+		within = 5 * time.Second // lost events do not arrive later
 	}
 	model := startsTask(t, input)
 	s := e2e.New(t, slices.Concat(bus(t), model.env(), []string{without})...)
@@ -148,7 +148,7 @@ func endOnce(t *testing.T, bus e2e.Engine, input map[string]any, points []string
 	if byName && killed != kills {
 		add("the program was killed %d times, want %d", killed, kills)
 	}
-	// What is told again after another restart would be told twice.
+	// After another restart, an event that is reported again would appear twice.
 	points = nil
 	s.Kill()
 	s.Restart()
@@ -168,7 +168,7 @@ func endOnce(t *testing.T, bus e2e.Engine, input map[string]any, points []string
 	return wrong
 }
 
-// endsIn returns the ends of tasks that messages tell, in order.
+// endsIn returns the ends of tasks that the messages report, in order.
 func endsIn(messages []e2e.Said) (out []toldEnd) {
 	for _, m := range messages {
 		if m.Role != "tool" {
@@ -192,8 +192,8 @@ func endsIn(messages []e2e.Said) (out []toldEnd) {
 	return out
 }
 
-// An end comes while the session is at work, while its conversation is summed
-// up, and just when its request ends: it is told once.
+// A task ends while the session is busy, while its conversation is being compacted, or just when
+// its request ends. Its end is reported once.
 func TestAnEndIsToldOnceAtEveryMoment(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -213,10 +213,10 @@ func TestAnEndIsToldOnceAtEveryMoment(t *testing.T) {
 	})
 }
 
-// long is a message two of which do not fit the context window of the test.
+// long is a message; two of them do not fit into the context window of the test.
 var long = strings.Repeat("many words make a long message ", 1300)
 
-// endWhileHeld lets a task end while the model answers to words, or sums up.
+// endWhileHeld lets a task end while the model answers or compacts the conversation.
 func endWhileHeld(t *testing.T, bus e2e.Engine, words string, sums bool) {
 	held, release := make(chan struct{}, 1), make(chan struct{})
 	model := startsTask(t, map[string]any{"command": waits})
@@ -242,7 +242,7 @@ func endWhileHeld(t *testing.T, bus e2e.Engine, words string, sums bool) {
 	s := e2e.Start(t, slices.Concat(bus(t), modelEnv(inner.URL), []string{"LILAC_CONFIG=" + file})...)
 	session := s.NewSession()
 	s.WaitEnded(s.Prompt(session, "begin", event.Prompt).RequestID, answerWithin)
-	if sums { // a summary is of what came before
+	if sums { // a summary covers earlier messages only
 		s.WaitEnded(s.Prompt(session, long, event.Prompt).RequestID, answerWithin)
 	}
 	second := s.Prompt(session, words, event.Prompt)
@@ -282,8 +282,7 @@ func endWhileHeld(t *testing.T, bus e2e.Engine, words string, sums bool) {
 	}
 }
 
-// endWithItsRequest lets tasks end around the moment in which the request that
-// started them does.
+// endWithItsRequest lets tasks end at about the same time as the request that started them.
 func endWithItsRequest(t *testing.T, bus e2e.Engine, rounds int) {
 	var s *e2e.Server
 	var round atomic.Int64
@@ -296,7 +295,7 @@ func endWithItsRequest(t *testing.T, bus e2e.Engine, rounds int) {
 			script.Calls[0].Input = fmt.Sprintf(`{"action":"start","command":"while [ ! -e go-%d ]; do sleep 0.01; done"}`, n)
 		} else if len(script.Text) > 0 && strings.Join(script.Text, "") == "It runs." {
 			go func() {
-				time.Sleep(time.Duration(n%8) * 3 * time.Millisecond) // not to wait for something: to hit the moment
+				time.Sleep(time.Duration(n%8) * 3 * time.Millisecond) // not synchronization: vary the delay to hit the moment
 				_ = os.WriteFile(filepath.Join(s.Dir, "workspace", fmt.Sprint("go-", n)), nil, 0o600)
 			}()
 		}
@@ -328,8 +327,8 @@ func endWithItsRequest(t *testing.T, bus e2e.Engine, rounds int) {
 	}
 }
 
-// Many tasks end at once in one session: each end is told once, and the ends
-// join the requests that run instead of making one each.
+// Many tasks of one session end at once. Each end is reported once, and the ends join running
+// requests instead of starting a request each.
 func TestAStormOfEndsIsToldOnceEachInFewRequests(t *testing.T) {
 	e2e.OnEachAlone(t, stormOfEnds)
 }
@@ -342,7 +341,7 @@ func stormOfEnds(t *testing.T, bus e2e.Engine) {
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		last := r.Messages[len(r.Messages)-1]
 		if started := len(r.Messages[1:]) / 100 * 100; strings.Contains(last.Text, "begin") || started < tasks && len(last.Results) > 0 {
-			var calls []llmtest.Call // a provider's answer has at most 128
+			var calls []llmtest.Call // a provider's answer has at most 128 calls
 			for i := range 100 {
 				calls = append(calls, llmtest.Call{ID: fmt.Sprint("call-", started+i), Name: task.ToolName, Input: fmt.Sprintf(`{"action":"start","command":"cat pipe; exit %d"}`, i%2)})
 			}
@@ -350,7 +349,7 @@ func stormOfEnds(t *testing.T, bus e2e.Engine) {
 		}
 		select {
 		case <-ending:
-			<-ended // what comes meanwhile joins this request
+			<-ended // ends in the meantime join this request
 		default:
 		}
 		return llmtest.Say("I was told.")
@@ -380,7 +379,7 @@ func stormOfEnds(t *testing.T, bus e2e.Engine) {
 		t.Fatalf("%d tasks run, want %d", running(), tasks)
 	}
 	close(ending)
-	// Whoever opened the pipe before is let go when it is closed.
+	// Closing the pipe releases all processes that have it open.
 	e2e.Eventually(t, 2*answerWithin, "all have ended", func() bool {
 		if f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 			_ = f.Close()

@@ -15,8 +15,8 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// X9 for tasks: a stop ends the command with everything it has started, and
-// the session is told.
+// X9 for tasks: a stop kills the command and all processes that it started, and the session is
+// told.
 func TestAStopEndsATasksProcesses(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
@@ -33,11 +33,11 @@ func TestControlWithoutAStopATaskGoesOn(t *testing.T) {
 	})
 }
 
-// stopTask stops a task that has started a process outside of its group, and
-// returns what is wrong when the time for that is over.
+// stopTask stops a task that has started a process outside its process group. It returns the
+// problems that remain after the timeout.
 func stopTask(t *testing.T, bus e2e.Engine, within time.Duration, stop func(s *e2e.Server, id string)) (wrong []string) {
 	t.Helper()
-	// A number of seconds that nobody else sleeps.
+	// No other process uses this number of seconds, so the command line identifies the process.
 	line := fmt.Sprintf("sleep 7%d", time.Now().UnixNano()%1e8)
 	t.Cleanup(func() {
 		for _, pid := range processes(t, line) {
@@ -70,12 +70,12 @@ func stopTask(t *testing.T, bus e2e.Engine, within time.Duration, stop func(s *e
 	return wrong
 }
 
-// A task's command has a token of its own: it lives on when the request has
-// ended, changes nothing, and dies with the task.
+// A task's command has its own token. The token stays valid after the request ends, is read-only,
+// and becomes invalid with the task.
 func TestATasksTokenReadsAndDiesWithIt(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
-	runtime, err := os.MkdirTemp("", "rt") // a test's own directory may be too long for a socket
+	runtime, err := os.MkdirTemp("", "rt") // the test's own directory may be too long for a socket path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +112,7 @@ func TestATasksTokenReadsAndDiesWithIt(t *testing.T) {
 	}
 }
 
-// S5 for tasks: a command that prints without end is ended, and what is kept of
-// its output is bounded.
+// S5 for tasks: a command that prints endlessly is killed, and its stored output is bounded.
 func TestATaskThatPrintsWithoutEndIsEnded(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()

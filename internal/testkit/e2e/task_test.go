@@ -16,14 +16,13 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// taskModel is a model that starts a task when a person says "begin", and says
-// of each end of a task that it is told what it was.
+// taskModel starts a task when a user says "begin", and reports the end of each task.
 type taskModel struct {
 	server *llmtest.Server
 	start  map[string]any
 }
 
-// startsTask is a model that starts a task with this input.
+// startsTask starts a model that starts a task with this input.
 func startsTask(t testing.TB, input map[string]any) *taskModel {
 	m := &taskModel{start: maps.Clone(input)}
 	m.start["action"] = "start"
@@ -45,7 +44,7 @@ func (m *taskModel) answer(r llmtest.Request) llmtest.Script {
 	return llmtest.Say("It runs.")
 }
 
-// toldEnd is an event of a task's end as the model is told.
+// toldEnd is the event about a task's end as the model reads it.
 type toldEnd struct {
 	ID      string       `json:"event_id"`
 	Type    event.Type   `json:"event_type"`
@@ -64,7 +63,7 @@ func tasksOf(s *e2e.Server, session string) []task.Task {
 	return out.Tasks
 }
 
-// waitTask waits until the one task of a session is in a state.
+// waitTask waits until the only task of a session is in one of the states.
 func waitTask(t *testing.T, s *e2e.Server, session string, in ...task.State) task.Task {
 	t.Helper()
 	var found task.Task
@@ -84,28 +83,28 @@ func letGo(t *testing.T, s *e2e.Server) {
 	}
 }
 
-// waits runs until the file go is there.
+// waits is a command that runs until the file "go" exists.
 const waits = "echo begun; while [ ! -e go ]; do sleep 0.05; done; "
 
 // endsTold returns the ends of tasks in a session's history, in order.
 func endsTold(s *e2e.Server, session string) []toldEnd { return endsIn(s.Messages(session)) }
 
-// waitTold waits until the end of a task was told in a session and nothing
-// runs there any more, and returns all that were told.
+// waitTold waits until the end of a task is in a session's history and the session is idle. It
+// returns all ends in the history.
 func waitTold(t *testing.T, s *e2e.Server, session string) []toldEnd {
 	t.Helper()
 	var told []toldEnd
 	e2e.Eventually(t, answerWithin, "the session is told of an end", func() bool {
 		var info struct{ State string }
 		told = endsTold(s, session)
-		// What was told is in the history before its request ends.
+		// The end is in the history before its request ends.
 		s.Request("GET", "/sessions/"+session, nil, &info)
 		return len(told) > 0 && info.State == "idle"
 	})
 	return told
 }
 
-// The agent starts a command, answers at once, and comes back by itself.
+// The agent starts a command, answers at once, and continues when the command ends.
 func TestABackgroundCommandComesBackWithItsResult(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -141,7 +140,7 @@ func TestABackgroundCommandComesBackWithItsResult(t *testing.T) {
 	})
 }
 
-// A command that was lost with the program is told as failed.
+// A command that was killed with the program is reported as failed.
 func TestABackgroundCommandThatWasKilledIsToldAsFailed(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -159,7 +158,7 @@ func TestABackgroundCommandThatWasKilledIsToldAsFailed(t *testing.T) {
 	})
 }
 
-// A sub-agent works in a session of its own; kill -9 does not end it.
+// A sub-agent works in its own session and survives kill -9.
 func TestASubAgentSurvivesAKill(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := startsTask(t, map[string]any{"prompt": "Do the sub-agent's work.", "description": "the work"})

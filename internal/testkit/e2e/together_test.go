@@ -15,7 +15,7 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// What is said in the story that the tests below tell.
+// The texts of the story that the tests below play.
 const (
 	wishText     = "post the release notes in #ops, ask @ann whether we ship, and tell me when she answers"
 	notesText    = "Release 1.4: it starts faster."
@@ -28,13 +28,12 @@ const (
 	questionText = "do we ship?"
 )
 
-// storyModel does what it is asked for with the command tools, a step at a
-// time. When it is told that nobody knows what became of a step it looks, and
-// makes the step again only if it finds nothing.
+// storyModel fulfills the wish with the command tools, one step at a time. If the outcome of a
+// step is unknown, it checks the outcome and repeats the step only if there is none.
 type storyModel struct {
 	server *llmtest.Server
 	mu     sync.Mutex
-	// unknown are the steps of which it was told that.
+	// unknown lists the steps with an unknown outcome.
 	unknown []string
 }
 
@@ -104,20 +103,20 @@ func (m *storyModel) told() []string {
 	return slices.Clone(m.unknown)
 }
 
-// moment is when the program is killed, and when Ann replies.
+// A moment is when the program is killed and when Ann replies.
 type moment struct {
 	// at is a point of LILAC_KILL_AT. #ops and #general stand for the channels.
 	at string
-	// told says that the point comes when Ann has replied, not before.
+	// told means that the point comes after Ann's reply.
 	told bool
-	// reply is when she does.
+	// reply is when Ann replies.
 	reply when
 }
 
 type when string
 
-// Ann replies while the program runs, while it is down, or as soon as her
-// question is there and the program has just been killed.
+// Ann replies while the program runs, while it is down, or as soon as her question was sent and
+// the program was killed at that moment.
 const (
 	whileUp      when = "while it runs"
 	whileDown    when = "while it is down"
@@ -128,10 +127,10 @@ func (m moment) String() string {
 	return strings.NewReplacer(":", "_", " ", "_", "#", "", "@", "-").Replace(fmt.Sprintf("%s, she replies %s", m.at, m.reply))
 }
 
-// The story that all of this is for: Ada asks in one channel, the agent posts
-// and asks in another, says so and ends; the program is killed, at each step and
-// between them; Ann answers, and Ada is told, once, where she asked. The short
-// form kills at a few of the steps, the long one around every commit.
+// The main use case: Ada makes a wish in one channel. The agent posts and asks in another channel,
+// reports that, and ends. The program is killed at each step and between the steps. Ann replies,
+// and Ada gets the result once, where she asked. The short form kills at some of the steps, the
+// long form around every commit.
 func TestAWishForAnotherChannelComesTrueOnceWhateverIsKilled(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -151,7 +150,7 @@ func TestAWishForAnotherChannelComesTrueOnceWhateverIsKilled(t *testing.T) {
 	})
 }
 
-// The same story with a protection off must be noticed.
+// With one safeguard disabled, the same story must make the test fail.
 func TestControlAWishWithoutProtectionComesTrueTwiceOrNever(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
@@ -175,7 +174,7 @@ func TestControlAWishWithoutProtectionComesTrueTwiceOrNever(t *testing.T) {
 	}
 }
 
-// The same wish on the page, over a restart: there Ada is told.
+// For the same wish on the page, with a restart, Ada gets the result on the page.
 func TestAWishOnThePageIsReportedThere(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -211,21 +210,21 @@ func TestAWishOnThePageIsReportedThere(t *testing.T) {
 	})
 }
 
-// shortMoments are some of each part of the story.
+// shortMoments is a sample of each part of the story.
 var shortMoments = []moment{
-	{at: "recorded:tool_start", reply: whileUp},              // nothing is sent
-	{at: "called:POST:#ops", reply: whileDown},               // the notes are there, and nobody here knows
-	{at: "outboxed:tool:sent", reply: whileUp},               // somebody knows; the command does not
-	{at: "record:tool_start@2", reply: whileDown},            // between the two
-	{at: "waited:waiting", reply: whileUp},                   // it is kept that she is asked; the command does not know
-	{at: "called:POST:#ops@2", reply: inThatMoment},          // she is asked, and answers what nobody here knows of
-	{at: "record:end", reply: whileDown},                     // the first answer
-	{at: "waited:resolved", told: true, reply: whileUp},      // she has replied, and the agent is not awake
+	{at: "recorded:tool_start", reply: whileUp},              // nothing was sent
+	{at: "called:POST:#ops", reply: whileDown},               // the notes were sent, but the program does not know that
+	{at: "outboxed:tool:sent", reply: whileUp},               // the program knows that they were sent, but the command does not
+	{at: "record:tool_start@2", reply: whileDown},            // between the two steps
+	{at: "waited:waiting", reply: whileUp},                   // the wait is recorded, but the command does not know that
+	{at: "called:POST:#ops@2", reply: inThatMoment},          // Ann gets the question and replies before the program knows about it
+	{at: "record:end", reply: whileDown},                     // the end of the first answer
+	{at: "waited:resolved", told: true, reply: whileUp},      // Ann has replied, but the agent is not awake yet
 	{at: "call:POST:#general", told: true, reply: whileDown}, // the report
 }
 
-// longMoments are all acts of the story, each time that they come, and around
-// each of its commits.
+// longMoments lists all points of the story, every time that they are reached, and those around
+// each commit.
 func longMoments(t *testing.T, bus e2e.Engine) (all []moment) {
 	t.Helper()
 	replies := []when{whileUp, whileDown, inThatMoment}
@@ -245,7 +244,7 @@ func longMoments(t *testing.T, bus e2e.Engine) (all []moment) {
 			add(false, 1, "outbox:"+owner+state, "outboxed:"+owner+state)
 		}
 	}
-	for i := range replies { // when the question is there and its id is not known
+	for i := range replies { // once the question was sent but its ID is unknown
 		all = append(all, moment{at: "called:POST:#ops@2", reply: replies[i]}, moment{at: "outbox:workflow:sent", reply: replies[i]})
 	}
 	replies = replies[:2]
@@ -268,7 +267,7 @@ func longMoments(t *testing.T, bus e2e.Engine) (all []moment) {
 	return all
 }
 
-// story is one telling of it.
+// A story is one run of the story.
 type story struct {
 	t     *testing.T
 	d     *e2e.Discord
@@ -276,17 +275,17 @@ type story struct {
 	model *storyModel
 	ops   string
 	ann   discordtest.User
-	// control says that something is to go wrong; forget is what is done to the
-	// database before Ann replies.
+	// control means that a problem is expected. forget is what the test does to the database
+	// before Ann replies.
 	control bool
 	forget  string
-	// patience is how long something is waited for.
+	// patience is the timeout of each wait.
 	patience time.Duration
 
 	at              string
 	killed, replied bool   // the program was killed; Ann replied
-	onKill          func() // right after that
-	commits         int    // of the part of the story that counts them
+	onKill          func() // called right after the kill
+	commits         int    // number of commits in the part of the story that counts them
 	wrong           []string
 }
 
@@ -295,7 +294,7 @@ func newStory(t *testing.T, bus e2e.Engine, env ...string) *story {
 	y := &story{t: t, d: e2e.NewDiscord(t, discordtest.Options{}), model: newStoryModel(t), patience: answerWithin, onKill: func() {}}
 	y.ops, y.ann = y.d.Channel(y.d.Guild, "operations"), y.d.User("ann")
 	y.d.Join(y.d.Guild, y.ann, "")
-	// What is said in #ops wakes the agent, if it is not for a workflow.
+	// A message in #ops wakes the agent, unless a workflow takes it.
 	y.d.Set("channels", fmt.Sprintf("{%q: {mode: active}}", y.ops))
 	y.d.Configure(fmt.Sprintf("entity: {users: {discord: {ann: %q}}, sessions: {discord: {ops: %q}}}\n", y.ann.ID, y.ops))
 	y.s = e2e.New(t, slices.Concat(bus(t), modelEnv(y.model.server.URL), y.d.Env(), env)...)
@@ -306,8 +305,7 @@ func (y *story) add(format string, args ...any) {
 	y.wrong = append(y.wrong, fmt.Sprintf(format, args...))
 }
 
-// begin starts the program, to be killed at its point if the part of the story
-// that begins is that of the moment.
+// begin starts the program. The program kills itself at the moment's point if here is true.
 func (y *story) begin(here bool) {
 	y.t.Helper()
 	if here {
@@ -318,12 +316,12 @@ func (y *story) begin(here bool) {
 	y.until("the bot is connected", func() bool { return y.s.Ready() && y.d.Connected() > 0 })
 }
 
-// kill ends the program.
+// kill kills the program.
 func (y *story) kill() {
 	y.d.Kill(y.s)
 }
 
-// until waits for something, and starts the program again when it was killed.
+// until waits for a condition, and restarts the program after it was killed.
 func (y *story) until(what string, cond func() bool) bool {
 	y.t.Helper()
 	ok := e2e.Poll(y.patience, func() bool {
@@ -341,7 +339,7 @@ func (y *story) until(what string, cond func() bool) bool {
 	return ok
 }
 
-// question is Ann's, if it is there.
+// question returns the ID of the question to Ann, if it was sent.
 func (y *story) question() (id string) {
 	for _, m := range y.d.Ours(y.ops) {
 		if strings.HasSuffix(m.Content, questionText) {
@@ -358,7 +356,7 @@ func (y *story) reply() {
 	}
 }
 
-// tell tells the story with a kill at the moment, and returns what is wrong.
+// tell runs the story with a kill at the moment, and returns the problems.
 func (y *story) tell(m moment) []string {
 	y.t.Helper()
 	y.at = strings.NewReplacer("#ops", y.ops, "#general", y.d.General).Replace(m.at)
@@ -387,7 +385,7 @@ func (y *story) tell(m moment) []string {
 	y.reply()
 	report := "<@" + y.d.Ada.ID + "> " + reportText
 	if y.control {
-		y.patience = 10 * time.Second // for what may not come
+		y.patience = 10 * time.Second // for something that may not happen
 	}
 	if !y.until("Ada is told", said(report)) {
 		y.add("Ada was not told")
@@ -397,9 +395,9 @@ func (y *story) tell(m moment) []string {
 	if m.told {
 		y.count(m)
 	}
-	y.kill() // and once more, with everything done
+	y.kill() // one more restart when everything is done
 	y.begin(false)
-	// What follows Ann's reply in #ops shows that it was handled.
+	// The answer to a message after Ann's reply shows that her reply was handled.
 	y.d.Say(y.ops, y.d.Bob, asideText, discordtest.SayOptions{})
 	y.until("what follows is answered", func() bool { return slices.ContainsFunc(y.d.Ours(y.ops), e2e.Finished(asideAnswer)) })
 	y.until("nothing is left over", func() bool { return leftOver(y.s) == 0 })
@@ -407,7 +405,7 @@ func (y *story) tell(m moment) []string {
 	return y.wrong
 }
 
-// count notes whether the program was killed, or how many commits it made.
+// count records whether the program was killed, or how many commits it made.
 func (y *story) count(m moment) {
 	y.t.Helper()
 	switch stage, _, _ := strings.Cut(m.at, ":"); {
@@ -417,7 +415,7 @@ func (y *story) count(m moment) {
 	}
 }
 
-// check says what is wrong when everything is over.
+// check returns the problems at the end of the story.
 func (y *story) check(m moment, wish, report string) {
 	y.t.Helper()
 	for _, c := range []struct {
@@ -468,7 +466,7 @@ func (y *story) check(m moment, wish, report string) {
 	if n := countEnds(y.s); n != len(requests) {
 		y.add("requests ended %d times", n)
 	}
-	// A command that had begun and whose end was not written down.
+	// The command had started, but its end was not recorded.
 	if interrupted := []string{"recorded:tool_start", "record:tool_end"}; slices.Contains(interrupted, strings.TrimSuffix(m.at, "@1")) && !slices.Equal(y.model.told(), []string{"notes"}) {
 		y.add("the model was not told that nobody knows what became of its first command, but of %q", y.model.told())
 	}

@@ -10,8 +10,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// A crash in the middle of a tool: what may be repeated is, and the model reads
-// its result as if nothing had happened; what may not is told to the model.
+// After a crash during a tool call, an idempotent call is repeated, and the model reads its result
+// as if nothing had happened. For any other call, the model is told that the outcome is unknown.
 func TestOnlyIdempotentToolsAreRunAgain(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		if got := resultAfterCrash(t, bus, "write", `{"path":"note.txt","content":"hello"}`); strings.Contains(got, unknownOutcome) {
@@ -24,9 +24,9 @@ func TestOnlyIdempotentToolsAreRunAgain(t *testing.T) {
 	})
 }
 
-// resultAfterCrash kills the program when a tool has taken effect and that is
-// not in the journal, and returns what the model is told of the call. The file
-// note.txt must hold the effect once.
+// resultAfterCrash kills the program when a tool has taken effect but its end is not in the
+// journal. It returns the tool result for the model. The file note.txt must contain the effect
+// once.
 func resultAfterCrash(t *testing.T, bus e2e.Engine, tool, input string) string {
 	t.Helper()
 	told := make(chan string, 1)

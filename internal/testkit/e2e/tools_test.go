@@ -19,8 +19,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// commandModel runs one command for whoever says "go", hands what it printed
-// to told, and answers everybody else at once.
+// commandModel runs one command when a user says "go", and sends its output to told. It answers
+// other messages at once.
 func commandModel(t *testing.T, command func() string) (model *llmtest.Server, told chan string) {
 	t.Helper()
 	told = make(chan string, 1)
@@ -39,7 +39,7 @@ func commandModel(t *testing.T, command func() string) (model *llmtest.Server, t
 	}), told
 }
 
-// has reports what of a command's output is missing.
+// has reports expected parts that a command's output lacks.
 func has(t *testing.T, output string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -49,8 +49,7 @@ func has(t *testing.T, output string, wants ...string) {
 	}
 }
 
-// A command of the agent writes and reads on Discord where it may, and is
-// refused where it may not.
+// A command of the agent reads and writes on Discord where it has access, and is denied elsewhere.
 func TestACommandUsesDiscord(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -115,8 +114,8 @@ tools events.publish --type=build; echo "not published $?"
 	})
 }
 
-// A kill while a command's message goes out, and a model that says it again
-// because it cannot know: the message is there once.
+// The program is killed while it sends a command's message, and the model sends the message again
+// because the outcome is unknown. The message appears once.
 func TestACommandsMessageIsSentOnceThroughAKill(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -168,7 +167,7 @@ func TestACommandsMessageIsSentOnceThroughAKill(t *testing.T) {
 	})
 }
 
-// Commands that are not confined find tools in their PATH.
+// Commands without a sandbox find "tools" in their PATH.
 func TestACommandThatIsNotConfinedFindsTools(t *testing.T) {
 	t.Parallel()
 	model, told := commandModel(t, func() string { return "tools --list; type -p tools; ls -l \"$(type -p tools)\"" })
@@ -183,8 +182,8 @@ func TestACommandThatIsNotConfinedFindsTools(t *testing.T) {
 	has(t, <-told, "surface.messages.list", "/bin/tools")
 }
 
-// An operator calls tools from a terminal with a token of its own, over the
-// socket and over TCP, until it is revoked.
+// An operator calls tools from a terminal with their own token, over the socket and over TCP,
+// until the token is revoked.
 func TestAnOperatorCallsToolsFromATerminal(t *testing.T) {
 	t.Parallel()
 	model, _ := commandModel(t, func() string { return "true" })
@@ -247,10 +246,9 @@ func TestAnOperatorCallsToolsFromATerminal(t *testing.T) {
 	expect(6, "No tool server answers", "tools", "--list")
 }
 
-// The command starts soon: an agent calls it again and again. What is asked for
-// is 15 ms; it may take five times as long in the long form, and where other
-// tests run beside it what shows that it waits for nothing. It may try until a
-// round was quiet.
+// The command must start quickly, because an agent calls it often. The target is 15 ms. The limit
+// is five times that in the long form, and higher next to other tests, where it only shows that
+// the command waits for nothing. The test repeats until one round was undisturbed.
 func TestTheCommandToolsStartsSoon(t *testing.T) {
 	const starts, rounds = 9, 20
 	soon := time.Duration(many(1000, 5*15)) * time.Millisecond
@@ -259,7 +257,7 @@ func TestTheCommandToolsStartsSoon(t *testing.T) {
 	if err := os.Symlink(e2e.Binary(t), tools); err != nil {
 		t.Fatal(err)
 	}
-	// The control: the same command, held up by a little more than that.
+	// Control: the same command with a delay slightly above the limit.
 	late := filepath.Join(dir, "late")
 	if err := os.WriteFile(late, fmt.Appendf(nil, "#!/bin/sh\nsleep %.2f\nexec %s \"$@\"\n", soon.Seconds()+0.01, tools), 0o700); err != nil {
 		t.Fatal(err)

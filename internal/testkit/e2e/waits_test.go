@@ -14,10 +14,10 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// X8: many waits of several conversations, half of them for replies and half
-// for moments, that commands of the agent make; many kills, and replies while
-// the program is down, comes up and is killed again. Each wakes the agent once,
-// where it was asked for, and no reply wakes it where it was said.
+// X8: commands of the agent create many waits in several conversations, half for replies and half
+// for times. There are many kills, and replies arrive while the program is down, starts, and is
+// killed again. Each wait wakes the agent once in the conversation that created it, and no reply
+// wakes it where the reply was written.
 func TestWaitsOfTheProgramWakeOnceThroughManyKills(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -34,9 +34,8 @@ func TestControlWaitsThatTheStoreForgotAreNoticed(t *testing.T) {
 	})
 }
 
-// endureKills has the agent wait, kills it again and again while the replies
-// come, and returns what is wrong in the end. Forget is a statement that takes
-// something away from the store before.
+// endureKills creates waits, kills the program repeatedly while the replies arrive, and returns
+// the problems at the end. forget is an optional SQL statement that first removes stored state.
 func endureKills(t *testing.T, bus e2e.Engine, waits, kills int, forget string) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	commands := map[string]string{}
@@ -49,7 +48,7 @@ func endureKills(t *testing.T, bus e2e.Engine, waits, kills int, forget string) 
 	})
 	s, d := onDiscord(t, bus, model.URL)
 
-	// Bob asks much, of nobody, and the agent waits for what is replied.
+	// Bob sends many questions, and the agent waits for replies to them.
 	questions := make([]string, waits/2)
 	for i := range questions {
 		questions[i] = d.Say(d.General, d.Bob, fmt.Sprint("question ", i), discordtest.SayOptions{})
@@ -82,7 +81,7 @@ func endureKills(t *testing.T, bus e2e.Engine, waits, kills int, forget string) 
 	reply := func(n int) {
 		d.Say(d.General, d.Ada, fmt.Sprintf("%s answer %d.", d.Self().Mention(), n), discordtest.SayOptions{ReplyTo: questions[n]})
 	}
-	// woken counts the requests that waits made, ended has those that are over.
+	// woken counts the requests that each wait started. ended holds those that are finished.
 	woken, ended := map[string]int{}, map[string]string{}
 	look := func() {
 		clear(woken)
@@ -119,8 +118,8 @@ func endureKills(t *testing.T, bus e2e.Engine, waits, kills int, forget string) 
 		for ; next < until; next++ {
 			reply(next)
 		}
-		// What was woken before the last kill is not killed again: a step that is
-		// killed four times fails, as it should.
+		// Requests that started before the last kill must finish before the next one: a step that
+		// is killed four times fails, as intended.
 		e2e.Eventually(t, answerWithin, "what was woken before is over", func() bool { return over(before) })
 		look()
 		before = maps.Clone(woken)

@@ -24,8 +24,8 @@ func (w *wakeful) workflows() []workflow.Workflow {
 	return out.Workflows
 }
 
-// rest ends all misfortune and everything that ends not by itself, and waits until
-// nothing is under way.
+// rest ends all failures and everything that does not end by itself, and waits until the program
+// is idle.
 func (w *wakeful) rest() {
 	w.t.Helper()
 	w.settled = true
@@ -37,7 +37,7 @@ func (w *wakeful) rest() {
 	if !w.up {
 		w.start()
 	}
-	w.configure(hookRules[0], clockRules[0]) // timers would go on
+	w.configure(hookRules[0], clockRules[0]) // otherwise, the timers would continue
 	w.note("rest")
 	if !e2e.Poll(answerWithin, w.s.Ready) {
 		w.err("/readyz is not well")
@@ -53,7 +53,7 @@ func (w *wakeful) rest() {
 			quiet = 0
 		}
 		if !spoken && len(w.retry) == 0 && w.left("waits") == "" {
-			spoken = true // what is still waited for comes now
+			spoken = true // let the remaining waits for messages finish
 			for i, talk := range w.talks {
 				w.retry = append(w.retry, func() bool {
 					_, code := w.s.TryPrompt(talk, "That is all.", event.FollowUp, fmt.Sprint("last-", i))
@@ -67,7 +67,7 @@ func (w *wakeful) rest() {
 	}
 }
 
-// left says what is still under way, but for those things.
+// left describes the work that is not finished, except for the given kinds.
 func (w *wakeful) left(but ...string) string {
 	w.read()
 	var out []string
@@ -101,7 +101,7 @@ func (w *wakeful) left(but ...string) string {
 	return strings.Join(out, ", ")
 }
 
-// read reads what stands in the conversations now.
+// read reads the current histories of the conversations.
 func (w *wakeful) read() {
 	for _, session := range slices.Concat(w.talks, w.titled) {
 		var out struct{ Messages []e2e.Said }
@@ -111,7 +111,7 @@ func (w *wakeful) read() {
 	}
 }
 
-// told counts how often a wish was said and answered.
+// told counts how often a wish is in the history as a prompt and as an answer.
 func (w *wakeful) told(wish string) (said, answered int) {
 	for _, m := range w.histories[w.wishes[wish]] {
 		switch {
@@ -124,13 +124,13 @@ func (w *wakeful) told(wish string) (said, answered int) {
 	return said, answered
 }
 
-// check requires all that was promised when everything is over.
+// check checks all guarantees at the end.
 func (w *wakeful) check() {
 	w.t.Helper()
 	for wish := range w.wishes {
 		said, answered := w.told(wish)
 		if w.gone[w.wishes[wish]] || w.stops && said <= 1 && answered == 0 {
-			continue // a stop takes what waits with it
+			continue // a stop drops queued messages
 		}
 		if said != 1 || answered != 1 {
 			w.err("%s was said %d times and answered %d times", wish, said, answered)
@@ -153,7 +153,7 @@ func (w *wakeful) check() {
 	}
 }
 
-// handled is what came of an event: a row of what rules did, or did not.
+// handled is the outcome of an event: a row about what a rule did.
 type handled struct{ Rule, Outcome, SessionID string }
 
 func (w *wakeful) outcomes() map[string][]handled {
@@ -165,8 +165,8 @@ func (w *wakeful) outcomes() map[string][]handled {
 	return out
 }
 
-// envLog are the events that the rules were given, by id. A Redis that lost all of
-// them knows them no more, so what rules did is a part of it.
+// envLog returns the events in the log that the rules received, by ID. A Redis that lost its data
+// lacks some of them, so checkEvents also checks the recorded outcomes.
 func (w *wakeful) envLog() map[string]event.EnvEvent {
 	out := map[string]event.EnvEvent{}
 	for _, e := range w.s.Topic("env") {
@@ -181,8 +181,8 @@ func (w *wakeful) envLog() map[string]event.EnvEvent {
 	return out
 }
 
-// checkEvents requires that each event came to one thing, and that the agent was told
-// of it once if it was told.
+// checkEvents checks that each event has one outcome, and that the agent received it once if a rule
+// woke the agent with it.
 func (w *wakeful) checkEvents() {
 	w.t.Helper()
 	outcomes, told := w.outcomes(), map[string]int{}
@@ -234,7 +234,7 @@ func (w *wakeful) checkEvents() {
 	}
 }
 
-// touch makes, changes, moves or removes a file.
+// touch creates, changes, moves, or removes a file.
 func (w *wakeful) touch(n int) {
 	path := func(name string) string { return filepath.Join(w.dir, name) }
 	fresh := fmt.Sprint("f", n, ".txt")
@@ -273,7 +273,7 @@ func (w *wakeful) touch(n int) {
 	}
 }
 
-// checkFiles requires that what was told of each file is what became of it.
+// checkFiles checks that the reports about each file match what happened to it.
 func (w *wakeful) checkFiles() {
 	w.t.Helper()
 	type said struct {
@@ -312,8 +312,8 @@ func (w *wakeful) checkFiles() {
 	}
 }
 
-// checkTasks requires that the end of each task was told once, but of those that
-// the agent itself has ended.
+// checkTasks checks that the end of each task was reported once, unless the agent itself stopped
+// the task.
 func (w *wakeful) checkTasks() {
 	w.t.Helper()
 	ends := map[string]int{}
@@ -331,7 +331,7 @@ func (w *wakeful) checkTasks() {
 				want = 0
 			}
 			if w.stops {
-				want = min(want, ends[one.ID]) // a stop takes what waits with it
+				want = min(want, ends[one.ID]) // a stop drops queued messages
 			}
 			if ends[one.ID] != want || one.State == task.Running {
 				w.err("the task %s is %s (%s) and its end was told %d times", one.ID, one.State, one.Reason, ends[one.ID])
@@ -343,7 +343,7 @@ func (w *wakeful) checkTasks() {
 	}
 }
 
-// checkWorkflows requires that each woke the agent as often as it came to something.
+// checkWorkflows checks that each workflow woke the agent as often as its wait was resolved.
 func (w *wakeful) checkWorkflows() {
 	w.t.Helper()
 	flows := w.workflows()
@@ -364,7 +364,7 @@ func (w *wakeful) checkWorkflows() {
 		if f.State == workflow.Resolved {
 			want = 1
 		}
-		if f.Tasks[0].Wait.Kind == workflow.BySchedule { // each minute at most
+		if f.Tasks[0].Wait.Kind == workflow.BySchedule { // at most once per minute
 			want = min(f.Tasks[0].Runs, int(f.EndedAt/60_000-f.CreatedAt/60_000))
 		}
 		heard := woken[f.ID] == want || woken[f.ID] < want && (w.stops || w.gone[f.Resume.SessionID])
@@ -377,7 +377,7 @@ func (w *wakeful) checkWorkflows() {
 	}
 }
 
-// checkLists requires that what is listed agrees with what happened.
+// checkLists checks that the API's lists match what happened.
 func (w *wakeful) checkLists() {
 	w.t.Helper()
 	var sources struct{ Sources []environment.SourceCounts }
@@ -412,7 +412,7 @@ func (w *wakeful) checkLists() {
 	}
 }
 
-// nothingRuns requires that no command of a task was left.
+// nothingRuns checks that no command of a task is still running.
 func (w *wakeful) nothingRuns() {
 	w.t.Helper()
 	var left []string
@@ -430,7 +430,7 @@ func (w *wakeful) nothingRuns() {
 	}
 }
 
-// command runs a command of the program in the environment of the server.
+// command runs a CLI command of the program in the environment of the server.
 func (w *wakeful) command(args ...string) (out string, err error) {
 	cmd := exec.Command(e2e.Binary(w.t), args...)
 	cmd.Env = append([]string{

@@ -12,21 +12,21 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// wakerKinds are what people wish for, each of which wakes the agent later: a
-// command that ends, one that fails, one that somebody has to end, one whose time is
-// too short, one that the agent stops itself, a sub-agent; a wait for a moment, for an
-// event, for one that never comes, for what comes first, for two that another wait
-// sets off, for what is said next, one that is cancelled, and a schedule.
+// wakerKinds lists the wishes that wake the agent later. The first six are tasks: a command that
+// succeeds, one that fails, one that a user must stop, one that exceeds its time limit, one that
+// the agent itself stops, and a sub-agent. The others are waits: for a time, for an event, for an
+// event that never comes, for the first of several conditions, for two conditions that another
+// wait triggers, for the next message, one that is canceled, and a schedule.
 var wakerKinds = []string{"task", "fail", "stop", "brief", "own", "sub", "moment", "event", "late", "any", "chain", "next", "cancel", "minute"}
 
-// A waker is the letter w, a number and its kind: w3task.
+// A waker is the letter w, a number, and its kind: w3task.
 var wakers = regexp.MustCompile(`\bw(\d+)(` + strings.Join(wakerKinds, "|") + `)\b`)
 
-// publishes is what the agent was woken for that publishes an event.
+// publishes matches the prompt that makes the agent publish an event.
 var publishes = regexp.MustCompile(`publish custom\.link(\d+)`)
 
-// wakened is a model that does what it is wished for and then names, in one
-// answer, all wishes that it has not named before. Mark is in each command.
+// wakened returns a model that fulfills wishes and then names, in one answer, all wishes that it
+// has not named before. Each of its commands contains mark.
 func wakened(mark string) func(r llmtest.Request) llmtest.Script {
 	return func(r llmtest.Request) llmtest.Script {
 		last := r.Messages[len(r.Messages)-1]
@@ -53,8 +53,8 @@ func wakened(mark string) func(r llmtest.Request) llmtest.Script {
 	}
 }
 
-// openWakers are the wishes of a conversation that no answer names. Results are
-// those of all calls.
+// openWakers returns the wishes of a conversation that no answer names, and the results of all
+// tool calls.
 func openWakers(r llmtest.Request) (open []string, results map[string]string) {
 	results = map[string]string{}
 	for _, m := range r.Messages {
@@ -73,8 +73,8 @@ func openWakers(r llmtest.Request) (open []string, results map[string]string) {
 	return open, results
 }
 
-// openLinks are the events that the agent was woken to publish and of which it does
-// not know that it has.
+// openLinks returns the events that the agent was asked to publish and has not yet published as
+// far as it knows.
 func openLinks(r llmtest.Request) (open []string) {
 	for _, m := range r.Messages {
 		if found := publishes.FindStringSubmatch(m.Text); m.Role == "user" && found != nil {
@@ -91,7 +91,7 @@ func bashCall(id, command string) llmtest.Call {
 	return llmtest.Call{ID: id, Name: "bash", Input: `{"command":` + strconv.Quote(command) + `}`}
 }
 
-// wakerCall is the next tool call that grants a wish, if it needs one.
+// wakerCall returns the next tool call for a wish, if it needs one.
 func wakerCall(wish, mark string, results map[string]string) (call llmtest.Call, needed bool) {
 	found := wakers.FindStringSubmatch(wish)
 	id, n, kind := "call-"+wish, found[1], found[2]
@@ -145,5 +145,5 @@ func wakerCall(wish, mark string, results map[string]string) (call llmtest.Call,
 	return call, !begun
 }
 
-// taskIn finds the id of a task in what the tool says.
+// taskIn matches the task ID in a tool result.
 var taskIn = regexp.MustCompile(`\b01[0-9a-z]{24}\b`)

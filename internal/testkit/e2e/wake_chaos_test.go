@@ -21,14 +21,14 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// hookForms are the webhooks that are sent, by name.
+// hookForms lists the webhooks that are sent, by name.
 var hookForms = map[string]webhook.Spec{
 	"github":   {Name: "github", Secret: e2e.HookSecret},
 	"standard": {Name: "standard", Form: webhook.Standard, Secret: "whsec_" + base64.StdEncoding.EncodeToString([]byte(e2e.HookSecret))},
 	"once":     {Name: "once", Secret: e2e.HookSecret, BodyOnce: true},
 }
 
-// hookRules are what the configuration may do with webhooks; it changes.
+// hookRules lists alternative configurations for webhooks; the test switches between them.
 var hookRules = []string{
 	`{when: {type: webhook.received}, do: {agent: {prompt: "It came."}}, session: title:ops}`,
 	`{when: {type: webhook.received}, do: {agent: {prompt: "It came.", deliver: steer}}, session: title:others}`,
@@ -42,43 +42,44 @@ var hookRules = []string{
 	`{when: {type: webhook.received, if: .payload.body.odd}, do: {agent: {prompt: "It came."}}, session: title:nobody}`,
 }
 
-// clockRules are the timers that the configuration may have.
+// clockRules lists alternative configurations for timers.
 var clockRules = []string{"{}", "{pulse: {every: 1s}}", "{pulse: {every: 2s, missed: skip}}", `{pulse: {cron: "* * * * *"}, other: {every: 1s}}`}
 
-// wakeful is a program with everything that wakes its agent.
+// wakeful is a program with everything that can wake its agent.
 type wakeful struct {
 	t   *testing.T
 	rnd *rand.Rand
 	s   *e2e.Server
 	r   *redistest.Server // nil on SQLite
-	// config is its file, dir where files are watched, mark is in each command.
+	// config is the configuration file, dir holds the watched files, and mark is in each command.
 	config, dir, mark string
 	began             time.Time
 	trace             []string
 
 	up, sick bool
 	kills    int
-	// armed is where the program ends by itself, deletes and stops say that people
-	// delete conversations and stop what is at work in them.
+	// armed is the point at which the program kills itself. deletes and stops mean that users
+	// delete conversations and stop running requests.
 	armed          string
-	settled        bool // all webhooks are there
+	settled        bool // all webhooks are configured
 	deletes, stops bool
 
 	wrong []string
 
 	talks []string
-	// titled are the conversations of rules.
+	// titled lists the conversations of rules.
 	titled []string
-	// wishes are where each was said, retry is what nobody has taken yet.
+	// wishes maps a wish to its conversation. retry holds calls that the server has not accepted
+	// yet.
 	wishes map[string]string
 	retry  []func() bool
-	// hooks are the ids of deliveries by their webhook, occurred what was published.
+	// hooks maps the ID of a delivery to its webhook. occurred lists the published events.
 	hooks    map[string]string
 	occurred map[string]bool
-	// gone are the conversations that were deleted.
+	// gone lists the deleted conversations.
 	gone  map[string]bool
 	names []string
-	// histories are the conversations as they were read last.
+	// histories holds the conversations as last read.
 	histories map[string][]e2e.Said
 }
 
@@ -116,13 +117,13 @@ func (w *wakeful) note(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("%6.2f %s", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...)))
 }
 
-// configure writes the configuration, which a program that runs takes over.
+// configure writes the configuration, which a running program reloads.
 func (w *wakeful) configure(hooks, timers string) {
 	w.note("rule %s, timers %s", hooks, timers)
 	text := "webhooks:\n"
 	for name, spec := range hookForms {
 		if !w.settled && w.rnd.IntN(8) == 0 {
-			continue // its sender tries until it is there again
+			continue // its sender retries until it is configured again
 		}
 		text += fmt.Sprintf("  %s: {form: %s, secret: %q, bodyOnce: %t, queue: %d}\n", name, cmp.Or(spec.Form, webhook.GitHub), spec.Secret, spec.BodyOnce, pick(w.rnd, 3, 1000))
 	}
@@ -134,7 +135,7 @@ rules:
   file: {when: {type: file.changed}, do: {agent: {prompt: "A file changed."}}, session: title:files}
   timer: {when: {type: timer.fired}, do: {agent: {prompt: "It is time."}}, session: title:clock}
 `
-	// As editors do: the file is there as a whole, always.
+	// Replace the file atomically, as editors do.
 	if err := os.WriteFile(w.config+".new", []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
@@ -176,13 +177,13 @@ func (w *wakeful) do(n int) {
 	case what < 59 && w.up:
 		w.intervene()
 	default:
-		time.Sleep(time.Duration(w.rnd.IntN(500)) * time.Millisecond) // the world is slow
+		time.Sleep(time.Duration(w.rnd.IntN(500)) * time.Millisecond) // simulate slow users
 	}
 	w.ended()
 	w.again()
 }
 
-// ended sees that the program has ended where it should.
+// ended records that the program has killed itself at its point.
 func (w *wakeful) ended() {
 	w.t.Helper()
 	if !w.up || !w.s.Exited() {
@@ -196,17 +197,17 @@ func (w *wakeful) ended() {
 	w.up, w.armed = false, ""
 }
 
-// points are where the program may be killed at an act, see LILAC_KILL_AT.
+// points lists the points for LILAC_KILL_AT.
 var points = []string{
 	"task:running", "tasked:running", "task:completed", "tasked:completed", "task:failed", "tasked:stopped", "wait:waiting", "waited:waiting", "wait:resolved",
 	"waited:resolved", "taking:timer:", "taken:timer:", "taking:files:", "taken:files:", "taking:webhook:", "taken:webhook:", "taken:occur", "taken:tool:",
 	"answer:github", "waiting", "record:tool_start", "recorded:tool_start", "record:tool_end", "recorded:tool_end", "recorded:end",
 }
 
-// start starts the program, some of the time so that it ends by itself.
+// start starts the program, sometimes with a point at which it kills itself.
 func (w *wakeful) start() {
 	w.t.Helper()
-	w.heal() // what it needs to start is another test's
+	w.heal() // starting without Redis is covered by another test
 	w.armed = ""
 	if !w.settled && w.kills < 3 && w.rnd.IntN(2) == 0 {
 		w.kills++
@@ -219,7 +220,7 @@ func (w *wakeful) start() {
 	w.ended()
 }
 
-// intervene stops what is at work in a conversation, or deletes it.
+// intervene stops the running request of a conversation, or deletes the conversation.
 func (w *wakeful) intervene() {
 	talk := pick(w.rnd, w.talks...)
 	switch {
@@ -238,7 +239,7 @@ func (w *wakeful) intervene() {
 
 func (w *wakeful) kill() {
 	if !w.up || w.kills == 3 {
-		return // a request that is taken up more often fails, as it should
+		return // a request that is resumed more often fails, as intended
 	}
 	w.kills++
 	w.note("kill")
@@ -246,7 +247,7 @@ func (w *wakeful) kill() {
 	w.up, w.armed = false, ""
 }
 
-// strike has Redis go, stand still or lose all that it had, or come back.
+// strike makes Redis stop, hang, lose its data, or recover.
 func (w *wakeful) strike() {
 	switch {
 	case w.sick:
@@ -269,14 +270,14 @@ func (w *wakeful) heal() {
 	}
 }
 
-// again sends what nobody has taken yet.
+// again repeats calls that the server has not accepted yet.
 func (w *wakeful) again() {
 	if w.up {
 		w.retry = slices.DeleteFunc(w.retry, func(send func() bool) bool { return send() })
 	}
 }
 
-// wish says one in a conversation.
+// wish sends a wish to a conversation.
 func (w *wakeful) wish(n int) {
 	wish, talk := fmt.Sprint("w", n, pick(w.rnd, wakerKinds...)), pick(w.rnd, w.talks...)
 	queue := pick(w.rnd, event.Prompt, event.Steer, event.FollowUp)
@@ -288,8 +289,8 @@ func (w *wakeful) wish(n int) {
 	})
 }
 
-// deliver sends a webhook: once, several times at once, or one that came before.
-// Somebody else sends one with another secret.
+// deliver sends a webhook: once, several times concurrently, or a repeated one. Sometimes, a
+// webhook with a wrong secret follows.
 func (w *wakeful) deliver(n int) {
 	names := []string{"github", "standard", "once"}
 	id, name := fmt.Sprint("d", n), pick(w.rnd, names...)
@@ -305,7 +306,7 @@ func (w *wakeful) deliver(n int) {
 		codes := make([]int, times)
 		var wg sync.WaitGroup
 		for i := range times {
-			// A body that comes once may have any id.
+			// With bodyOnce, the ID does not matter.
 			as := id
 			if name == "once" {
 				as = fmt.Sprint(id, "-", i)
@@ -332,7 +333,7 @@ func (w *wakeful) deliveries() (ids []string) {
 	return ids
 }
 
-// post sends a webhook and returns the status, 0 when nobody answered.
+// post sends a webhook. It returns the status, or 0 if there was no response.
 func (w *wakeful) post(spec webhook.Spec, id, body string) int {
 	hook, err := webhook.New(spec)
 	if err != nil {
@@ -361,7 +362,7 @@ func (w *wakeful) must(err error) {
 	}
 }
 
-// occur publishes an event that is waited for.
+// occur publishes an event for which a workflow waits.
 func (w *wakeful) occur() {
 	for wish := range w.wishes {
 		n := wakers.FindStringSubmatch(wish)[1]
@@ -377,7 +378,7 @@ func (w *wakeful) occur() {
 	}
 }
 
-// endOne stops a task that ends not by itself, or cancels what would wait for long.
+// endOne stops a task that does not end by itself, or cancels a long wait.
 func (w *wakeful) endOne() {
 	if !w.up {
 		return
@@ -398,9 +399,8 @@ func (w *wakeful) endOne() {
 	}
 }
 
-// Whatever wakes the agent does so once: rules, webhooks, files, timers, tasks and
-// workflows, while the program is killed and stopped, its configuration changes and
-// its Redis goes.
+// Rules, webhooks, files, timers, tasks, and workflows wake the agent exactly once, while the
+// program is killed and stopped, its configuration changes, and its Redis fails.
 func TestWhateverWakesIt(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
@@ -419,7 +419,7 @@ func TestWhateverWakesIt(t *testing.T) {
 				}
 				w.rest()
 				w.check()
-				w.nothingRuns() // of what ended, or was deleted
+				w.nothingRuns() // commands that ended or whose conversation was deleted
 				for _, wrong := range w.wrong {
 					t.Error(wrong)
 				}
@@ -433,8 +433,8 @@ func TestWhateverWakesIt(t *testing.T) {
 	}
 }
 
-// The same with what is told of a task's end in a transaction of its own, and with
-// what rules did forgotten.
+// Control: with the end of a task published in a separate transaction, and with the rules' records
+// deleted, the test must fail.
 func TestControlWhatWakesItIsMissed(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()

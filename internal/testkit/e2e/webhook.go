@@ -16,7 +16,7 @@ import (
 // HookSecret signs the webhooks of tests.
 const HookSecret = "hook-secret-0123456789"
 
-// Configured is the environment that gives a server a configuration file.
+// Configured returns the environment that gives a server a configuration file.
 func Configured(t testing.TB, text string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -26,15 +26,15 @@ func Configured(t testing.TB, text string) []string {
 	return []string{"LILAC_CONFIG=" + file}
 }
 
-// Hook sends a webhook about a workflow's run, as [Server.HookOf] does.
+// Hook sends a webhook about a workflow run; see [Server.HookOf].
 func (s *Server) Hook(name, id, body string) (status int, duplicate bool) {
 	s.t.Helper()
 	return s.HookOf("workflow_run", name, id, body)
 }
 
-// HookOf sends a webhook about an event as GitHub does, through a proxy that keeps the name by
-// which the world knows the server. It returns the status, 0 when nobody
-// answered, and whether the delivery was there before.
+// HookOf sends a webhook as GitHub does, through a proxy that keeps the public host name. It
+// returns the status, or 0 if there was no response, and whether the server had already received
+// the delivery.
 func (s *Server) HookOf(about, name, id, body string) (status int, duplicate bool) {
 	s.t.Helper()
 	hook, err := webhook.New(webhook.Spec{Name: name, Secret: HookSecret})

@@ -35,7 +35,8 @@ func TestAWebhookWakesTheAgent(t *testing.T) {
 		s.Kill()
 		s.Restart()
 		e2e.Eventually(t, answerWithin, "the agent has answered", func() bool { answers, _ := said(s, ops); return answers > 0 })
-		// The same delivery again is known, another one within ten minutes is too much.
+		// The same delivery is recognized as a duplicate. A second one within ten minutes exceeds
+		// the rate.
 		if code, duplicate := s.Hook("github", "red", failedRun); code != http.StatusAccepted || !duplicate {
 			t.Errorf("again: %d, duplicate %t", code, duplicate)
 		}
@@ -59,7 +60,8 @@ func TestAWebhookSpeaksOnDiscordFirst(t *testing.T) {
 		s := e2e.New(t, slices.Concat(bus(t), modelEnv(opsModel(t).URL), d.Env())...)
 		s.Restart()
 		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
-		// Nobody has spoken with the bot; that there is a channel is known from what people say in it.
+		// The bot knows the channel only from the messages in it; no user has addressed the bot
+		// yet.
 		d.Say(d.General, d.Ada, "good morning", discordtest.SayOptions{})
 		e2e.Eventually(t, answerWithin, "what Ada said is taken in", func() bool {
 			return slices.ContainsFunc(s.Topic("evt.adapter"), func(e event.Event) bool { return strings.Contains(string(e.Data), "good morning") })
@@ -76,7 +78,7 @@ func TestAWebhookSpeaksOnDiscordFirst(t *testing.T) {
 	})
 }
 
-// An event for a session that is not there is recorded and buys nothing.
+// An event for an unknown session is recorded but causes no model call.
 func TestAWebhookForNobodyBuysNothing(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -103,8 +105,8 @@ func TestAWebhookForNobodyBuysNothing(t *testing.T) {
 	}
 }
 
-// A delivery is sent until it is answered, through a kill at a point, and once
-// more. It has to be one event and one answer.
+// A delivery is repeated until it gets a response, through a kill at a point, and then once more.
+// It must become one event and one answer.
 func TestAWebhookIsOneEventThroughCrashes(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for _, point := range []string{"taking:webhook:", "taken:webhook:", "answer:/webhooks/github", "record:queued", "recorded:queued", "record:end", "recorded:end"} {
@@ -132,7 +134,7 @@ func TestControlWebhooksWithoutProtectionAreNoticed(t *testing.T) {
 	})
 }
 
-// On Redis it takes the outgoing rows as well to lose the log.
+// On Redis, the outgoing rows must be lost too, so that the event is lost.
 func TestControlAWebhookInALogThatIsLostIsNoticed(t *testing.T) {
 	t.Parallel()
 	noticed(t, deliver(t, e2e.SQLite, "", protected{noLog: true}), "the event was lost")
@@ -158,7 +160,7 @@ func deliver(t *testing.T, bus e2e.Engine, point string, without protected) (wro
 		return code == http.StatusAccepted
 	})
 	if point == "" {
-		s.Kill() // right after the 2xx
+		s.Kill() // right after the 2xx response
 		if without.noLog {
 			if err := os.Remove(filepath.Join(s.Dir, "data", "lilac.db-wal")); err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
@@ -175,7 +177,7 @@ func deliver(t *testing.T, bus e2e.Engine, point string, without protected) (wro
 	answered := func() bool {
 		revive()
 		answers := 0
-		if !killed { // the process may end while it is asked
+		if !killed { // the process may end during the request
 			return false
 		}
 		answers, _ = said(s, ops)
@@ -195,8 +197,8 @@ func deliver(t *testing.T, bus e2e.Engine, point string, without protected) (wro
 	return wrong
 }
 
-// A storm of webhooks with a rule that reacts to each: a person is answered
-// meanwhile, and the rule keeps to its rate.
+// During a storm of webhooks with a rule that reacts to each, users still get answers, and the
+// rule respects its rate.
 func TestAStormOfWebhooks(t *testing.T) {
 	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
 		storm(t, bus, many(1000, 10_000))
@@ -217,8 +219,8 @@ rules:
 `))...)
 	s.Restart()
 	ops := named(t, s, "ops")
-	// Each question is the first of its conversation: what came before in one is
-	// sent along, and would be measured with it.
+	// Ask each question in a new conversation, because a growing history would distort the
+	// measurement.
 	ask := func() time.Duration {
 		person := s.NewSession()
 		start := time.Now()
@@ -227,7 +229,7 @@ rules:
 			if time.Since(start) > answerWithin {
 				t.Fatal("a person was not answered")
 			}
-			time.Sleep(time.Millisecond) // finer than what is measured
+			time.Sleep(time.Millisecond) // a resolution finer than the measured times
 		}
 		return time.Since(start)
 	}
@@ -239,7 +241,7 @@ rules:
 	answers := make([]time.Duration, count)
 	var work sync.WaitGroup
 	began := time.Now()
-	// The long form is as fast as was asked for, the short one as fast as it goes.
+	// The long form sends at the specified rate, the short form as fast as possible.
 	pace := time.NewTicker(time.Duration(many(1, int(time.Minute)/count)))
 	defer pace.Stop()
 	for range senders {
@@ -293,13 +295,14 @@ rules:
 	slices.Sort(answers)
 	t.Logf("%d webhooks in %s (%d refused), answered within %s, 99%% of them within %s", count, took.Round(time.Millisecond), refused.Load(),
 		at(answers, 0.5).Round(100*time.Microsecond), at(answers, 0.99).Round(100*time.Microsecond))
-	// A webhook is to be answered within 100 ms. These come as fast as they go,
-	// so half of them may take five times as long.
+	// The target for a webhook's response is 100 ms. These arrive as fast as possible, so the
+	// median may be five times as long.
 	if half := at(answers, 0.5); half > measured(5*100*time.Millisecond) {
 		t.Errorf("half of the webhooks waited for longer than %s", half)
 	}
-	// As quickly as before: the long form holds five times, the short one, which
-	// shares the machine with other tests and sends without a pause, a second more.
+	// The answers must not be much slower than before. The long form allows five times the time;
+	// the short form, which shares the machine with other tests and sends without a pause, allows
+	// one more second.
 	if before, meanwhile := at(quiet, 0.5), at(loud, 0.5); meanwhile > 5*before+time.Duration(many(1, 0))*time.Second {
 		t.Errorf("half of a person's questions took %s before and %s meanwhile", before, meanwhile)
 	}
@@ -310,7 +313,7 @@ rules:
 	}
 }
 
-// The command line signs what the server takes.
+// The server accepts webhooks that the command line has signed.
 func TestTheCommandLineSignsAWebhook(t *testing.T) {
 	t.Parallel()
 	env := e2e.Configured(t, ciFailed("title:ops"))

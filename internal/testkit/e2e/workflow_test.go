@@ -13,12 +13,12 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// askingModel asks Bob in another channel by a command when somebody asks for
-// it, and says what Bob said when it is woken.
+// askingModel runs a command that asks Bob in another channel when a user requests it, and reports
+// Bob's reply when it is woken.
 type askingModel struct {
 	server *llmtest.Server
 	mu     sync.Mutex
-	// command is what it runs; woken are the calls that Bob's words made.
+	// command is the command that it runs. woken counts the model calls that Bob's reply caused.
 	command string
 	woken   []string
 	results []string
@@ -56,8 +56,7 @@ func (m *askingModel) heard() (woken, results []string) {
 	return slices.Clone(m.woken), slices.Clone(m.results)
 }
 
-// ask lets Ada ask in General, and returns the question that Bob then finds in
-// the lounge.
+// ask lets Ada make a request in General, and returns the question to Bob in Lounge.
 func (m *askingModel) ask(t *testing.T, d *e2e.Discord, more string) (question discordtest.Message) {
 	t.Helper()
 	m.mu.Lock()
@@ -68,7 +67,7 @@ func (m *askingModel) ask(t *testing.T, d *e2e.Discord, more string) (question d
 	return d.Shown(d.Lounge, "the question is there", func(msg discordtest.Message) bool { return msg.Content == "when is it?" })
 }
 
-// requestsOf are the requests that there are, the oldest first.
+// requestsOf lists the requests, the oldest first.
 func requestsOf(s *e2e.Server) (ids []string) {
 	var list struct{ Requests []struct{ ID string } }
 	s.Request("GET", "/requests?limit=100", nil, &list)
@@ -79,7 +78,7 @@ func requestsOf(s *e2e.Server) (ids []string) {
 	return ids
 }
 
-// workflowsOf are the workflows' ids and states.
+// workflowsOf lists the IDs and states of the workflows.
 func workflowsOf(s *e2e.Server) (ids, states []string) {
 	var list struct{ Workflows []struct{ ID, State string } }
 	s.Request("GET", "/workflows", nil, &list)
@@ -89,9 +88,9 @@ func workflowsOf(s *e2e.Server) (ids, states []string) {
 	return ids, states
 }
 
-// The agent asks somebody elsewhere; the answer comes while nothing runs. It is
-// told in the conversation that asked, once, to who asked, and wakes nobody in
-// the channel where it was given, although that is a conversation of the bot's.
+// The agent asks a user elsewhere, and the reply comes while the program is down. The reply is
+// reported once, in the conversation that asked, to the user who asked. It wakes the agent in no
+// other conversation, although the channel of the reply is also one.
 func TestAReplyDuringADowntimeIsReportedOnceWhereItWasAskedFor(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -114,11 +113,11 @@ func TestAReplyDuringADowntimeIsReportedOnceWhereItWasAskedFor(t *testing.T) {
 		if story := s.WaitEnded(request, answerWithin); story.State != string(event.StateDone) {
 			t.Errorf("%s ended as %s: %s", request, story.State, story.Detail)
 		}
-		d.Kill(s) // and once more, with everything done
+		d.Kill(s) // one more restart when everything is done
 		s.Restart()
 		e2e.Eventually(t, answerWithin, "the bot is connected again", func() bool { return d.Connected() > 0 })
-		// A late reply is the workflow's too. What follows it in the channel shows
-		// that it was handled.
+		// A late reply belongs to the workflow too. The answer to a later message in the channel
+		// shows that the reply was handled.
 		d.Say(d.Lounge, d.Bob, "or Wednesday", discordtest.SayOptions{ReplyTo: question.ID})
 		d.Say(d.Lounge, d.Bob, "something else", discordtest.SayOptions{})
 		d.Shown(d.Lounge, "what is no reply is answered", func(m discordtest.Message) bool {
@@ -140,8 +139,8 @@ func TestAReplyDuringADowntimeIsReportedOnceWhereItWasAskedFor(t *testing.T) {
 	})
 }
 
-// A reply that woke the agent where it was written is in the history once, also
-// when somebody replies to it.
+// A reply that woke the agent in the channel of the reply is in the history once, even if another
+// user replies to it.
 func TestAReplyThatWokeTheAgentIsNotToldAgain(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -169,8 +168,8 @@ func TestAReplyThatWokeTheAgentIsNotToldAgain(t *testing.T) {
 	})
 }
 
-// The control: without what the store knows of the wait, the reply is a request
-// like any other, in the wrong channel.
+// Control: if the stored wait is deleted, the reply starts a request like any other message, in
+// the wrong channel.
 func TestAReplyOfWhichNothingIsKnownWakesTheWrongChannel(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -188,8 +187,7 @@ func TestAReplyOfWhichNothingIsKnownWakesTheWrongChannel(t *testing.T) {
 	})
 }
 
-// A time-out wakes the agent, too; a wait is listed, shown and cancelled by the
-// command line.
+// A timeout wakes the agent too. The command line can list, show, and cancel a wait.
 func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -221,9 +219,9 @@ func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 	})
 }
 
-// A question that Discord does not take, of a workflow that is cancelled
-// meanwhile, is not asked later; what is asked behind it is. That it is not to be
-// asked any more is also known to a program that had no Discord when it ended.
+// Discord does not accept a question, and its workflow is canceled in the meantime. The question
+// is not sent later, but the next question is. This also holds if the program had no connection to
+// Discord when the workflow ended.
 func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
 	needsCommands(t)
 	for name, more := range map[string][]string{"connected": nil, "without Discord": {"DISCORD_TOKEN="}} {
@@ -266,8 +264,8 @@ func cancelBeforeItIsAsked(t *testing.T, bus e2e.Engine, cancelledWith []string)
 	}
 }
 
-// A reply that came longer ago than anything is answered counts all the same;
-// what else was said then does not.
+// A reply counts even if it is older than the maximum age of messages to answer. Other messages of
+// that age are ignored.
 func TestAReplyOfALongDowntimeIsNotTooOld(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
@@ -277,7 +275,7 @@ func TestAReplyOfALongDowntimeIsNotTooOld(t *testing.T) {
 		d.Kill(s)
 		d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
 		d.Say(d.Lounge, d.Bob, "something old", discordtest.SayOptions{})
-		d.ExpireSessions() // the gateway tells of none of it
+		d.ExpireSessions() // the gateway replays none of it
 		s.Restart()
 		d.Shown(d.General, "what Bob said is told", e2e.Finished("Bob says: Tuesday"))
 		d.Say(d.Lounge, d.Bob, "something new", discordtest.SayOptions{})

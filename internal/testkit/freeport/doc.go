@@ -1,9 +1,8 @@
-// Package freeport finds ports for the servers of tests that are killed and
-// started again on the same address.
+// Package freeport allocates ports for test servers that are killed and restarted on the same
+// address.
 //
-// Asking the system for port 0 is not enough for them: it may give the same
-// port to somebody else, or take it for an outgoing connection, while the
-// server is down. These ports lie below those that the system hands out, and
-// each process of tests takes them from blocks that no other such process has:
-// whoever listens on the first port of a block has the rest of it too.
+// Port 0 is not enough for that: while the server is down, the system may assign the port to
+// another process or use it for an outgoing connection. The ports of this package are below the
+// ephemeral range of the system. Each test process takes them from blocks of its own: a process
+// claims a block by listening on its first port.
 package freeport

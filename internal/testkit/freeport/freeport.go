@@ -11,29 +11,28 @@ import (
 )
 
 const (
-	// lowest is above what well-known services use, and what browsers refuse to open:
-	// 10080 is the last of those (Fetch Standard, bad ports).
+	// lowest is above the ports of well-known services and above the ports that browsers block.
+	// The highest of those is 10080 (Fetch Standard, "bad port").
 	lowest = 10_100
-	// blocks times blockSize end below 32768, where Linux begins with the
-	// ports that it chooses by itself.
+	// blocks × blockSize ends below 32768, where the ephemeral port range of Linux starts.
 	blocks    = 438
 	blockSize = 50
 )
 
-// shared are the ports of this process.
+// shared holds the ports of this process.
 var shared ports
 
-// ports hands out the ports of the blocks that it has claimed.
+// ports allocates ports from the blocks that it has claimed.
 type ports struct {
 	mu sync.Mutex
-	// claims keep the blocks until the process ends.
+	// claims keeps the blocks reserved until the process ends.
 	claims []net.Listener
-	// next to end are what is left of the last block.
+	// next and end delimit the unused ports of the last block.
 	next, end int
 }
 
-// Loopback returns an address on loopback that nobody listens on. Each one is
-// given once, over all processes that ask here at the same time.
+// Loopback returns a loopback address on which no process listens. It returns each address only
+// once, across all test processes that run at the same time.
 func Loopback(t testing.TB) string {
 	t.Helper()
 	addr, err := shared.take()
@@ -56,27 +55,26 @@ func (p *ports) take() (string, error) {
 		p.next++
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			continue // somebody else has it
+			continue // another process uses it
 		}
 		return addr, giveBack(l.(*net.TCPListener))
 	}
 }
 
-// giveBack frees a port. To close the listener alone would leave that to a child
-// that is just being started: until it becomes another program it has a copy of
-// every open file.
+// giveBack frees a port. Closing the listener is not enough: a child process that is being started
+// holds copies of all open files until it calls exec.
 func giveBack(l *net.TCPListener) error {
 	conn, err := l.SyscallConn()
 	if err == nil {
-		// Where a listener cannot be shut down it is only closed.
+		// On systems that cannot shut down a listener, it is only closed.
 		err = conn.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
 	}
 	return errors.Join(err, l.Close())
 }
 
-// claim takes a block that nobody has, beginning at one that depends on the
-// process, so that those that end and begin do not meet what the last one's
-// servers have left in the system.
+// claim reserves a block that no other process has. It starts at a block that depends on the
+// process ID, so that consecutive processes do not reuse ports whose connections the system has
+// not released yet.
 func (p *ports) claim() error {
 	first := os.Getpid() + len(p.claims)
 	for i := range blocks {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Two sets of ports are as two processes: they do not share memory.
+// Two instances of ports behave like two processes: they share no memory.
 func TestEachAddressIsGivenOnceAndCanBeListenedOn(t *testing.T) {
 	var one, other ports
 	t.Cleanup(one.release)
@@ -53,7 +53,7 @@ func TestAPortThatSomebodyHasIsNotGiven(t *testing.T) {
 	}
 }
 
-// A child has copies of all that is open until it becomes another program.
+// Until it calls exec, a child process has copies of all open files.
 func TestAPortIsFreeAlthoughAChildHasACopyOfItsListener(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux shuts down a listener for all who have it: run this there")

@@ -1,10 +1,9 @@
-// Package killpoints builds the program for tests that kill it or turn one of its
-// protections off. Its command, killpoints/lilac, is the program with these
-// environment variables:
+// Package killpoints builds a variant of the program for tests that kill it or disable one of its
+// safeguards. The command killpoints/lilac is the program with these environment variables:
 //
-//   - LILAC_KILL_AT names the act at which the process ends itself, as kill -9
-//     would; see kill.go and kill_platform.go for the acts.
-//   - LILAC_WITHOUT lists protections that are off; see weaken.go.
+//   - LILAC_KILL_AT names the point at which the process kills itself, like kill -9. See kill.go
+//     and kill_platform.go for the points.
+//   - LILAC_WITHOUT lists the safeguards to disable. See weaken.go.
 //
 // The release does not contain this package.
 package killpoints

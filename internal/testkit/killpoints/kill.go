@@ -16,39 +16,39 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// killAt is where LILAC_KILL_AT ends the process, as kill -9 would. Only test
-// builds have it:
+// killAt returns the value of LILAC_KILL_AT, which names the point at which the process kills
+// itself, like kill -9. Only test builds read it:
 //
-//	before:N, after:N   around the commit N of this process
+//	before:N, after:N   before or after commit N of this process
 //	record:KIND         in the transaction of a journal entry of that kind
 //	recorded:KIND       after the commit of a journal entry of that kind
-//	task:STATE          in the transaction that makes or ends a background task
-//	tasked:STATE        after the commit of that
-//	taking:PREFIX       in the transaction of an event of a source whose id begins so
+//	task:STATE          in the transaction that creates or ends a background task
+//	tasked:STATE        after the commit of that transaction
+//	taking:PREFIX       in the transaction of a source's event whose ID has the prefix
 //	taken:PREFIX        after the commit of such an event
-//	waiting             after the commit of a message that waits in its mailbox
-//	answer:SUFFIX       when the first POST to a path with that suffix has done
-//	                    its work and nothing of its answer has left
-//	count               nowhere, but the number of commits is written to the
-//	                    file "commits" in the data directory
+//	waiting             after the commit of a message that is queued in its mailbox
+//	answer:SUFFIX       when the first POST to a path with that suffix was handled,
+//	                    before any byte of its response is sent
+//	count               never kills; writes the number of commits to the file
+//	                    "commits" in the data directory
 //
-// POINT@N is the Nth time that this process comes to the point.
+// POINT@N means the Nth time that this process reaches the point.
 func killAt() string {
 	at, _, _ := strings.Cut(os.Getenv("LILAC_KILL_AT"), "@")
 	return at
 }
 
-// reached counts how often the process has come to its point.
+// reached counts how often the process has reached its point.
 var reached atomic.Int64
 
-// kill ends the process, which has come to its point, if it was often enough.
+// kill kills the process if it has reached its point often enough.
 func kill() {
 	_, times, _ := strings.Cut(os.Getenv("LILAC_KILL_AT"), "@")
 	if n, _ := strconv.ParseInt(times, 10, 64); reached.Add(1) < n {
-		return // without a number it is the first time
+		return // without @N, the first time counts
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the signal is on its way
+	select {} // wait for the signal
 }
 
 func onCommit(dataDir string) func(done bool) {
@@ -87,13 +87,13 @@ func onAnswer(h http.Handler) http.Handler {
 	})
 }
 
-// unanswered ends the process instead of answering.
+// An unanswered response kills the process at the first write.
 type unanswered struct{ http.ResponseWriter }
 
 func (unanswered) WriteHeader(int)           { kill() }
 func (unanswered) Write([]byte) (int, error) { kill(); return 0, nil }
 
-// onRunnerTables ends the process at what the runner writes.
+// onRunnerTables adds the points in the runner's transactions.
 func onRunnerTables(t session.Tables) session.Tables {
 	t = weaken(t)
 	t.Journal = &killJournal{t.Journal, killAt()}
@@ -134,7 +134,7 @@ func (s *killStates) SaveState(tx *db.Tx, sessionID string, state session.State)
 	return nil
 }
 
-// onTasks ends the process at what is written of background tasks.
+// onTasks adds the points in the transactions of background tasks.
 func onTasks(s task.Store) task.Store { return &killTasks{s, killAt()} }
 
 type killTasks struct {
@@ -162,7 +162,7 @@ func (s *killTasks) reached(tx *db.Tx, t task.Task, err error) error {
 	return nil
 }
 
-// onInbox ends the process at what sources publish.
+// onInbox adds the points in the transactions of the sources' events.
 func onInbox(i environment.Inbox) environment.Inbox { return killInbox{i, killAt()} }
 
 type killInbox struct {
@@ -187,7 +187,7 @@ func (i killInbox) Seen(tx *db.Tx, source, id string, value []byte) ([]byte, boo
 	return prior, seen, nil
 }
 
-// writeCount replaces the file at once, because a test reads it at any time.
+// writeCount replaces the file atomically, because a test may read it at any time.
 func writeCount(path string, n int) error {
 	temp := path + ".new"
 	if err := os.WriteFile(temp, []byte(fmt.Sprint(n)), 0o600); err != nil {

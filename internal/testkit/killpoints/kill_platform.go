@@ -14,25 +14,25 @@ import (
 	"lilac/internal/surfaces/discord"
 )
 
-// The points of LILAC_KILL_AT on a platform, each an act that is the same in
-// every run. In the first form the process ends in the act's transaction, in
-// the second after its commit; of a call, before it leaves and when its answer
-// has come:
+// These points of LILAC_KILL_AT belong to the platforms. Each is reached in every run at the same
+// step. The first form of a pair kills the process in the transaction, the second after the
+// commit. For API calls, the first form applies before the call is sent, the second after its
+// response arrived:
 //
-//	ingest, ingested            what somebody said is taken in
-//	order, ordered              what somebody asked for with a button is written down
-//	settle, settled             it is done
-//	forward, forwarded          it is given to the runner
+//	ingest, ingested            a person's message is recorded
+//	order, ordered              the action of a button is recorded
+//	settle, settled             the action is completed
+//	forward, forwarded          the action is passed to the runner
 //	show:STATE, shown:STATE     a relay is started, ended (its request is) or finished
 //	outbox:STATE, outboxed:STATE  a message is planned, sending or sent
-//	outbox:OWNER:STATE, outboxed:OWNER:STATE  one that a relay, tool or workflow sends
-//	wait:STATE, waited:STATE    a workflow is kept as waiting or resolved
-//	call:METHOD, called:METHOD  a call about messages: POST, PATCH
-//	call:METHOD:CHANNEL, called:METHOD:CHANNEL  one about those of a channel
+//	outbox:OWNER:STATE, outboxed:OWNER:STATE  a message of a relay, tool or workflow
+//	wait:STATE, waited:STATE    a workflow is saved as waiting or resolved
+//	call:METHOD, called:METHOD  an API call about messages: POST, PATCH
+//	call:METHOD:CHANNEL, called:METHOD:CHANNEL  an API call about messages of a channel
 //	call:ack, called:ack        a button or command is acknowledged
-//	call:tell, called:tell      who pressed or typed is told what came of it
+//	call:tell, called:tell      the user of a button or command gets the result
 
-// at ends the process at a point, in the transaction or after it.
+// at kills the process at a point in the transaction or after its commit.
 func at(tx *db.Tx, before, after string) {
 	switch killAt() {
 	case before:
@@ -130,7 +130,7 @@ func (t killWorkflows) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 	return err
 }
 
-// onCalls ends the process around a call of a platform.
+// onCalls adds the points around the API calls of a platform.
 func onCalls(next http.RoundTripper) http.RoundTripper { return killCalls{next} }
 
 type killCalls struct{ http.RoundTripper }
@@ -148,7 +148,7 @@ func (c killCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// callActs are the names of what a call does.
+// callActs returns the names of the points of an API call.
 func callActs(r *http.Request) []string {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/callback"):

@@ -17,22 +17,21 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// without says whether LILAC_WITHOUT, a list with commas, switches a
-// protection off. Only test builds have it: a test that passes without the
-// protection proves nothing about it.
+// without reports whether LILAC_WITHOUT, a comma-separated list, disables a safeguard. Only test
+// builds read it: a test that passes without the safeguard proves nothing about it.
 //
-//	recovery   nothing is taken up at the start
-//	journal    the steps of a run are forgotten with the process
-//	mailbox    the messages that wait are forgotten with the process
-//	telling    the end of a background task is told after it was written, and
-//	           not with it
-//	inbox      what came before is taken again
-//	group      a cancel kills the command's first process alone
-//	position   where a gateway and its channels were left is forgotten with the process
-//	relays     what was being shown is forgotten with the process
-//	reconcile  what may have been sent is sent again, under another nonce
-//	orders     what people asked for with buttons is forgotten with the process
-//	expiry     what goes out never gets too old
+//	recovery   nothing is resumed at startup
+//	journal    the steps of a run are lost when the process ends
+//	mailbox    queued messages are lost when the process ends
+//	telling    the end of a background task is published after its own transaction
+//	           instead of within it
+//	inbox      events that were already accepted are accepted again
+//	group      a cancellation kills only the command's first process
+//	position   the position of a gateway and its channels is lost when the process ends
+//	relays     the state of relays is lost when the process ends
+//	reconcile  messages that may have been sent are sent again, with another nonce
+//	orders     the actions of buttons are lost when the process ends
+//	expiry     outgoing messages never expire
 func without(protection string) bool {
 	return slices.Contains(strings.Split(os.Getenv("LILAC_WITHOUT"), ","), protection)
 }
@@ -45,7 +44,7 @@ func weaken(t session.Tables) session.Tables {
 	return t
 }
 
-// ownMessages are the messages that this process put into a mailbox.
+// ownMessages holds the messages that this process put into a mailbox.
 type ownMessages struct {
 	mu  sync.Mutex
 	ids map[string]bool
@@ -97,7 +96,7 @@ func (s weakJournal) Journal(q db.Queryer, requestID string) ([]session.StoryEnt
 	return entries, err
 }
 
-// onTold tells of tasks in a transaction of its own, if that is wanted.
+// onTold publishes the end of tasks in a separate transaction if "telling" is disabled.
 func onTold(d *db.DB, tell task.Publish) task.Publish {
 	if !without("telling") {
 		return tell
@@ -112,7 +111,7 @@ func onTold(d *db.DB, tell task.Publish) task.Publish {
 	}
 }
 
-// onRecovery finds no lost tasks at the start, if that is wanted.
+// onRecovery does not recover lost tasks at startup if "recovery" is disabled.
 func onRecovery(recover func(context.Context) error) func(context.Context) error {
 	if without("recovery") {
 		return func(context.Context) error { return nil }
@@ -132,7 +131,8 @@ func weakenTools(tools []tool.Tool) []tool.Tool {
 	return tools
 }
 
-// weakBash runs a command as a child that nothing holds together.
+// weakBash runs a command without a process group, so that a cancellation kills only the first
+// process.
 type weakBash struct{ tool.Tool }
 
 func (b weakBash) Run(ctx context.Context, call tool.Call) (tool.Result, error) {

@@ -13,10 +13,10 @@ import (
 )
 
 type (
-	// weakGateway forgets the gateway's position, weakGaps what was missed.
+	// weakGateway loses the gateway's position; weakGaps loses the recorded gaps.
 	weakGateway struct{ discord.GatewayTable }
 	weakGaps    struct{ discord.GapTable }
-	// weakInteractions forgets pending interactions.
+	// weakInteractions loses pending interactions.
 	weakInteractions struct{ discord.InteractionTable }
 )
 
@@ -41,7 +41,7 @@ func (t weakInteractions) Interactions(q db.Queryer, limit int) ([]discord.Pendi
 	return t.InteractionTable.Interactions(q, limit)
 }
 
-// weakRelay forgets what was being shown.
+// weakRelay loses the state of relays.
 type weakRelay struct{ relay.Table }
 
 func (t weakRelay) LiveRelays(q db.Queryer, platform string) ([]string, error) {
@@ -51,7 +51,7 @@ func (t weakRelay) LiveRelays(q db.Queryer, platform string) ([]string, error) {
 	return t.Table.LiveRelays(q, platform)
 }
 
-// weakAdapter sends again what it does not know to have been sent.
+// weakAdapter sends a message again if it does not know whether the message was sent.
 type weakAdapter struct{ surface.Adapter }
 
 func weakenAdapter(a surface.Adapter) surface.Adapter {
@@ -70,8 +70,8 @@ func (a weakAdapter) FindNonce(context.Context, string, string, time.Time) (surf
 	return surface.Message{}, false, nil
 }
 
-// weakOutbox lets nothing expire. The service lists the rows with Unfinished and
-// decides on each one as Row returns it.
+// weakOutbox keeps messages from expiring. The service lists the rows with Unfinished, and decides
+// about each row as Row returns it.
 type weakOutbox struct{ outbox.Table }
 
 func (t weakOutbox) Unfinished(q db.Queryer, platform string, limit int) ([]outbox.Row, error) {

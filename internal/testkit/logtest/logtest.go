@@ -1,5 +1,5 @@
-// Package logtest keeps a log for tests that read it while it is written. Only
-// tests import it.
+// Package logtest provides a log that tests can read while it is being written. Only tests import
+// it.
 package logtest
 
 import (
@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Log is what was written to it. The zero value is empty.
+// A Log collects everything that is written to it. The zero value is an empty log.
 type Log struct {
 	mu  sync.Mutex
 	all strings.Builder
 }
 
-// Write never fails.
+// Write appends p to the log. It never fails.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,15 +17,15 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// ailment is what a Redis suffers from for a while.
+// An ailment is a temporary failure of Redis.
 type ailment struct {
 	name       string
 	begin, end func(r *redistest.Server)
-	// refused says that the program does not start with such a Redis.
+	// refused means that the program does not start with such a Redis.
 	refused bool
 }
 
-// does runs a command in a server.
+// does returns a function that runs commands in a Redis server.
 func does(args ...string) func(r *redistest.Server) {
 	return func(r *redistest.Server) { r.Do(args...) }
 }
@@ -45,7 +45,7 @@ var ailments = []ailment{
 	},
 }
 
-// writes has a server write its file again, and waits until it is there: it
+// writes makes Redis rewrite its append-only file and waits until it is done, because the file
 // cannot be copied before.
 func writes(r *redistest.Server) {
 	r.Do("CONFIG", "SET", "appendonly", "yes")
@@ -55,39 +55,40 @@ func writes(r *redistest.Server) {
 	})
 }
 
-// weather is the program with everything around it, in whatever befalls it.
-type weather struct {
+// redisChaos is the program with its whole environment, in which anything can fail.
+type redisChaos struct {
 	t   *testing.T
 	rnd *rand.Rand
 	s   *e2e.Server
 	d   *e2e.Discord
 	r   *redistest.Server
-	// reader follows the event stream.
+	// reader reads the event stream.
 	reader *reader
 	began  time.Time
 	trace  []string
 
 	up    bool
 	kills int
-	// redis says which engine there is, switches that it may be another one.
+	// redis means that the engine is Redis. switches means that the engine may change.
 	redis, switches bool
 	sick            *ailment
 	kept            []redistest.Snapshot
-	held            bool // [redistest.Server.Remember] was called last
+	held            bool // true if [redistest.Server.Remember] was called last
 
 	talks      []string
 	ops, pulse string
-	// wishes are where each was said, retry is what nobody has taken yet.
+	// wishes maps a wish to its conversation. retry holds calls that the server has not accepted
+	// yet.
 	wishes  map[string]string
 	retry   []func() bool
 	hooks   []string
 	replied map[string]bool
-	// histories are the conversations as they were read last.
+	// histories holds the conversations as last read.
 	histories map[string][]e2e.Said
 }
 
-func newWeather(t *testing.T, seed uint64) *weather {
-	w := &weather{
+func newWeather(t *testing.T, seed uint64) *redisChaos {
+	w := &redisChaos{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 11)), began: time.Now(), redis: true, switches: seed%2 == 1,
 		wishes: map[string]string{}, replied: map[string]bool{}, histories: map[string][]e2e.Said{},
 		r: redistest.Start(t, redistest.Options{}), d: e2e.NewDiscord(t, discordtest.Options{}),
@@ -117,11 +118,11 @@ rules:
 	return w
 }
 
-func (w *weather) note(format string, args ...any) {
+func (w *redisChaos) note(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("%6.2f %s", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...)))
 }
 
-func (w *weather) env() []string {
+func (w *redisChaos) env() []string {
 	bus := "LILAC_BUS_URL=sqlite:"
 	if w.redis {
 		bus = "LILAC_BUS_URL=" + w.r.URL()
@@ -129,9 +130,9 @@ func (w *weather) env() []string {
 	return append(slices.Clone(w.s.Env), bus)
 }
 
-// start starts the program. While events of one engine wait it refuses another
-// one, and then has the one before.
-func (w *weather) start() {
+// start starts the program. If unhandled events of one engine prevent a change, it starts the
+// program with the previous engine.
+func (w *redisChaos) start() {
 	w.t.Helper()
 	if w.sick != nil && w.sick.refused {
 		w.heal()
@@ -150,8 +151,8 @@ func (w *weather) start() {
 	w.note("start, with redis: %t", w.redis)
 }
 
-// runs starts the program and reports whether it stays.
-func (w *weather) runs() bool {
+// runs starts the program and reports whether it keeps running.
+func (w *redisChaos) runs() bool {
 	w.t.Helper()
 	w.s.Spawn(w.env()...)
 	over := false
@@ -168,14 +169,14 @@ func (w *weather) runs() bool {
 	return !over
 }
 
-// unhandled are the events that keep the program from another engine.
+// unhandled counts the events that prevent a change of the engine.
 const unhandled = `SELECT (SELECT count(*) FROM bus_pending WHERE event IS NULL) + CASE (SELECT value FROM meta WHERE name = 'bus_engine') WHEN 'redis' THEN
 	(SELECT count(*) FROM redis_outgoing o WHERE pos = 0 OR pos > 0 AND EXISTS (
 		SELECT 1 FROM bus_topics t JOIN bus_groups g ON g.topic = t.id WHERE t.name = o.topic AND g.cursor < o.pos))
 	ELSE (SELECT count(*) FROM bus_groups g JOIN bus_log l ON l.pos > (g.topic << 32 | g.cursor) AND l.pos <= (g.topic << 32 | 4294967295)) END`
 
-// stop ends the program in good order, mostly when it could have another engine.
-func (w *weather) stop() {
+// stop stops the program gracefully, usually when its engine could change.
+func (w *redisChaos) stop() {
 	if w.switches {
 		w.heal()
 		w.note("all is handled: %t", e2e.Poll(2*time.Second, func() bool { return w.s.Count(unhandled) == 0 }))
@@ -186,9 +187,9 @@ func (w *weather) stop() {
 	w.d.Forgotten()
 }
 
-func (w *weather) kill() {
+func (w *redisChaos) kill() {
 	if w.kills == 3 {
-		return // a request that is taken up more often fails, as it should
+		return // a request that is resumed more often fails, as intended
 	}
 	w.kills++
 	w.note("kill")
@@ -196,7 +197,7 @@ func (w *weather) kill() {
 	w.d.Kill(w.s)
 }
 
-func (w *weather) heal() {
+func (w *redisChaos) heal() {
 	if w.sick != nil {
 		w.sick.end(w.r)
 		w.note("Redis is not %s any more", w.sick.name)
@@ -204,8 +205,8 @@ func (w *weather) heal() {
 	}
 }
 
-// strike has something befall Redis.
-func (w *weather) strike() {
+// strike makes Redis fail.
+func (w *redisChaos) strike() {
 	if w.sick != nil {
 		w.heal()
 		return
@@ -243,15 +244,15 @@ func (w *weather) strike() {
 	}
 }
 
-// wish makes one up that is said somewhere.
-func (w *weather) wish(n int, where ...string) (wish, place string) {
+// wish creates a wish and sends it to a random or given place.
+func (w *redisChaos) wish(n int, where ...string) (wish, place string) {
 	wish, place = fmt.Sprint("m", n, wishKinds[w.rnd.IntN(len(wishKinds))]), where[w.rnd.IntN(len(where))]
 	w.wishes[wish] = place
 	w.note("%s in %s", wish, place)
 	return wish, place
 }
 
-func (w *weather) do(n int) {
+func (w *redisChaos) do(n int) {
 	w.t.Helper()
 	switch what := w.rnd.IntN(40); {
 	case what < 8:
@@ -283,7 +284,7 @@ func (w *weather) do(n int) {
 	case what < 33:
 		w.strike()
 	default:
-		time.Sleep(time.Duration(w.rnd.IntN(900)) * time.Millisecond) // people are slow
+		time.Sleep(time.Duration(w.rnd.IntN(900)) * time.Millisecond) // simulate slow users
 	}
 	if w.up && w.s.Exited() {
 		w.t.Fatal("the program ended by itself")
@@ -291,8 +292,8 @@ func (w *weather) do(n int) {
 	w.again()
 }
 
-// again sends what nobody has taken yet.
-func (w *weather) again() {
+// again repeats calls that the server has not accepted yet.
+func (w *redisChaos) again() {
 	if w.up {
 		w.retry = slices.DeleteFunc(w.retry, func(send func() bool) bool { return send() })
 	}
@@ -300,8 +301,8 @@ func (w *weather) again() {
 
 var asked = regexp.MustCompile(`^question (\d+ask)\?$`)
 
-// reply replies to what the agent has asked.
-func (w *weather) reply() {
+// reply replies to the agent's questions.
+func (w *redisChaos) reply() {
 	for _, m := range w.d.Ours(w.d.General) {
 		if q := asked.FindStringSubmatch(m.Content); q != nil && !w.replied[m.ID] {
 			w.replied[m.ID] = true
@@ -311,8 +312,8 @@ func (w *weather) reply() {
 	}
 }
 
-// calm ends all misfortune and waits until nothing is under way.
-func (w *weather) calm() {
+// calm ends all failures and waits until the program is idle.
+func (w *redisChaos) calm() {
 	w.t.Helper()
 	w.heal()
 	if !w.up {
@@ -335,11 +336,11 @@ func (w *weather) calm() {
 	}
 }
 
-// Whatever befalls Redis and the program, with everything at a time: every wish
-// comes true once, on Discord and in the history, every task's end and every reply
-// is told once, every workflow wakes the agent once, every webhook and every moment
-// of a timer is one event, and who follows the event stream sees each request end.
-// Every second time the bus changes between starts.
+// Redis and the program fail in many ways while everything happens at once. Every wish is
+// fulfilled once, on Discord and in the history; the end of every task and every reply is reported
+// once; every workflow wakes the agent once; every webhook and every time of a timer is one event;
+// and readers of the event stream see the end of each request. In every second run, the bus engine
+// changes between starts.
 func TestWhateverBefallsRedis(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()

@@ -12,15 +12,15 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// wishKinds are what people wish for: an answer, a long one, a command, a task, a
-// sub-agent, a wait for a moment and one for a reply.
+// wishKinds lists the wishes: a short answer, a long one, a command, a task, a sub-agent, a wait
+// for a time, and a wait for a reply.
 var wishKinds = []string{"say", "slow", "run", "task", "sub", "wait", "ask"}
 
-// A wish is the letter m, a number and its kind: m3slow.
+// A wish is the letter m, a number, and its kind: m3slow.
 var wishes = regexp.MustCompile(`\bm(\d+)(` + strings.Join(wishKinds, "|") + `)\b`)
 
-// grant is a model that does what it is wished for and then names, in one answer,
-// all wishes that it has not named before. Questions it asks in a channel.
+// grant returns a model that fulfills wishes and then names, in one answer, all wishes that it has
+// not named before. It asks its questions in a channel.
 func grant(channel string) func(r llmtest.Request) llmtest.Script {
 	return func(r llmtest.Request) llmtest.Script {
 		if last := r.Messages[len(r.Messages)-1]; strings.Contains(last.Text, "a sub-agent's work") {
@@ -47,8 +47,8 @@ func grant(channel string) func(r llmtest.Request) llmtest.Script {
 	}
 }
 
-// openWishes are the wishes of a conversation that no answer names. begun are the
-// calls that have a result, also one that nobody knows.
+// openWishes returns the wishes of a conversation that no answer names. begun holds the calls that
+// have a result, even if the outcome is unknown.
 func openWishes(r llmtest.Request) (open []string, begun map[string]bool) {
 	begun = map[string]bool{}
 	for _, m := range r.Messages {
@@ -67,7 +67,7 @@ func openWishes(r llmtest.Request) (open []string, begun map[string]bool) {
 	return open, begun
 }
 
-// callFor is the tool call that grants a wish, without a name if it needs none.
+// callFor returns the tool call for a wish. Its name is empty if the wish needs none.
 func callFor(wish, channel string) llmtest.Call {
 	found := wishes.FindStringSubmatch(wish)
 	id, n, kind := "call-"+wish, found[1]+found[2], found[2]

@@ -13,8 +13,9 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// left says what is still under way. The timer goes on, and so does its session.
-func (w *weather) left() string {
+// left describes the work that is not finished. It ignores the timer and its session, which never
+// end.
+func (w *redisChaos) left() string {
 	w.read()
 	var out []string
 	for what, query := range map[string]string{
@@ -42,8 +43,8 @@ func (w *weather) left() string {
 	return strings.Join(out, ", ")
 }
 
-// read reads what stands in the conversations now.
-func (w *weather) read() {
+// read reads the current histories of the conversations.
+func (w *redisChaos) read() {
 	for _, session := range slices.Concat(w.talks, []string{w.ops, w.pulse, w.d.General, w.d.Lounge}) {
 		var out struct{ Messages []e2e.Said }
 		w.s.Request("GET", "/sessions/"+session+"/messages?limit=1000", nil, &out)
@@ -51,8 +52,8 @@ func (w *weather) read() {
 	}
 }
 
-// told counts how often a wish was said and answered in the history.
-func (w *weather) told(wish string) (said, answered int) {
+// told counts how often a wish is in the history as a prompt and as an answer.
+func (w *redisChaos) told(wish string) (said, answered int) {
 	for _, m := range w.histories[w.wishes[wish]] {
 		switch holds := slices.Contains(strings.Fields(m.Text()), wish); {
 		case holds && m.Role == "user":
@@ -64,8 +65,8 @@ func (w *weather) told(wish string) (said, answered int) {
 	return said, answered
 }
 
-// heard counts how often a webhook was told.
-func (w *weather) heard(hook string) (n int) {
+// heard counts how often a webhook is in the histories.
+func (w *redisChaos) heard(hook string) (n int) {
 	for _, m := range w.histories[w.ops] {
 		if m.Role == "user" && strings.Contains(m.Text(), `The hook "`+hook+`" came.`) {
 			n++
@@ -74,8 +75,8 @@ func (w *weather) heard(hook string) (n int) {
 	return n
 }
 
-// check requires all that was promised when everything is over.
-func (w *weather) check() {
+// check checks all guarantees at the end.
+func (w *redisChaos) check() {
 	w.t.Helper()
 	for wish := range w.wishes {
 		w.granted(wish)
@@ -100,7 +101,7 @@ func (w *weather) check() {
 	if out, err := w.command("doctor"); err != nil {
 		w.t.Errorf("lilac doctor: %v\n%s", err, out)
 	}
-	if !w.switches { // else there are gaps, and what is told after one was told before
+	if !w.switches { // an engine change causes gaps, after which the stream repeats events
 		w.seen()
 	}
 	for _, v := range w.d.TakeViolations() {
@@ -108,8 +109,8 @@ func (w *weather) check() {
 	}
 }
 
-// granted requires that a wish was said and answered once.
-func (w *weather) granted(wish string) {
+// granted checks that a wish is in the history once and was answered once.
+func (w *redisChaos) granted(wish string) {
 	w.t.Helper()
 	where := w.wishes[wish]
 	if said, answered := w.told(wish); said != 1 || answered != 1 {
@@ -134,8 +135,8 @@ func (w *weather) granted(wish string) {
 
 var replies = regexp.MustCompile(`reply r\w+ to \d+`)
 
-// ends requires that each task's end and each reply was told once.
-func (w *weather) ends() {
+// ends checks that each task's end and each reply was reported once.
+func (w *redisChaos) ends() {
 	w.t.Helper()
 	ends, told := map[string]int{}, map[string]int{}
 	for _, messages := range w.histories {
@@ -167,8 +168,8 @@ func (w *weather) ends() {
 
 var slot = regexp.MustCompile(`The slot "(\S+)" came\.`)
 
-// slots requires that each moment of the timer was told at most once, in order.
-func (w *weather) slots() {
+// slots checks that each time of the timer was reported at most once, in order.
+func (w *redisChaos) slots() {
 	w.t.Helper()
 	last := ""
 	for _, m := range w.histories[w.pulse] {
@@ -184,8 +185,8 @@ func (w *weather) slots() {
 	}
 }
 
-// seen requires that who follows the event stream has seen each request end, once.
-func (w *weather) seen() {
+// seen checks that the reader of the event stream has seen the end of each request, once.
+func (w *redisChaos) seen() {
 	w.t.Helper()
 	var missed []string
 	e2e.Poll(answerWithin, func() bool {
@@ -207,14 +208,14 @@ func (w *weather) seen() {
 	w.reader.mu.Lock()
 	defer w.reader.mu.Unlock()
 	for _, wrong := range w.reader.wrong {
-		if strings.Contains(wrong, "twice") { // words may be gone with Redis; the end has them
+		if strings.Contains(wrong, "twice") { // Redis may have lost parts of the text, but the end contains all of it
 			w.t.Error(wrong)
 		}
 	}
 }
 
-// command runs a command of the program in the environment of the server.
-func (w *weather) command(args ...string) (out string, err error) {
+// command runs a CLI command of the program in the environment of the server.
+func (w *redisChaos) command(args ...string) (out string, err error) {
 	cmd := exec.Command(e2e.Binary(w.t), args...)
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.s.Dir, "LILAC_TOKEN=" + e2e.Token, "LILAC_ADDR=" + w.s.Addr,

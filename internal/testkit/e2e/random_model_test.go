@@ -11,27 +11,27 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// price is what a whole answer says it has read: far more than all that is
-// estimated where nothing is said.
+// price is the number of input tokens that a complete answer reports. It is far above all
+// estimates for answers without usage.
 const price = 1_000_000
 
-// moody is a model that answers at random and breaks off at random. It is as
-// strict as the provider that it stands for.
-type moody struct {
+// randomModel is a model that gives random answers and breaks off at random. It validates requests as
+// strictly as the provider that it imitates.
+type randomModel struct {
 	server *llmtest.Server
-	// mark is how long its commands sleep that should not be left, so that they are found.
+	// mark is the sleep time of its commands, by which leftover processes are found.
 	mark string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	rnd     *rand.Rand
 	refused []string
-	whole   int // answers that were whole and said what they cost
+	whole   int // complete answers that reported their usage
 	trace   []string
-	// calm ends its moods.
+	// calm ends the random failures.
 	calm bool
 }
 
-func (m *moody) answer(r llmtest.Request) llmtest.Script {
+func (m *randomModel) answer(r llmtest.Request) llmtest.Script {
 	why := refusals(r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +50,7 @@ func (m *moody) answer(r llmtest.Request) llmtest.Script {
 	return s
 }
 
-func (m *moody) script(r llmtest.Request) llmtest.Script {
+func (m *randomModel) script(r llmtest.Request) llmtest.Script {
 	s := llmtest.Script{
 		Noise: m.oneOf(4), Delay: m.upTo(3), Wait: m.upTo(30),
 		Usage: llmtest.Usage{Input: price, Output: int64(m.rnd.IntN(100)), CacheRead: int64(m.rnd.IntN(100)), CacheWrite: int64(m.rnd.IntN(100))},
@@ -81,8 +81,8 @@ func (m *moody) script(r llmtest.Request) llmtest.Script {
 	return m.spoilt(s)
 }
 
-// spoilt is what becomes of one answer in three.
-func (m *moody) spoilt(s llmtest.Script) llmtest.Script {
+// spoilt makes one answer in three fail.
+func (m *randomModel) spoilt(s llmtest.Script) llmtest.Script {
 	switch m.rnd.IntN(30) {
 	case 0:
 		s.CutAfter = 1 + m.rnd.IntN(2500)
@@ -115,7 +115,7 @@ func (m *moody) spoilt(s llmtest.Script) llmtest.Script {
 	return s
 }
 
-func (m *moody) call(n, i int) llmtest.Call {
+func (m *randomModel) call(n, i int) llmtest.Call {
 	c := llmtest.Call{ID: fmt.Sprintf("call_%d_%d", n, i), Name: "bash", Pieces: 1 + m.rnd.IntN(4)}
 	if m.oneOf(4) {
 		c.ID = pick(m.rnd, "same", "", "functions.bash:0")
@@ -145,14 +145,16 @@ func (m *moody) call(n, i int) llmtest.Call {
 	if m.oneOf(5) {
 		c.Name = pick(m.rnd, "nothing", "multi_tool_use.parallel", "functions.bash", "Bash ", "bäsh", strings.Repeat("long", 40), "a b\n")
 	}
-	raw, _ := json.Marshal(input) // strings and numbers always marshal
+	raw, _ := json.Marshal(input) // strings and numbers always encode
 	c.Input = string(raw)
 	return c
 }
 
-// oneOf is true once in n times.
-func (m *moody) oneOf(n int) bool { return m.rnd.IntN(n) == 0 }
+// oneOf returns true once in n times on average.
+func (m *randomModel) oneOf(n int) bool { return m.rnd.IntN(n) == 0 }
 
-func (m *moody) upTo(ms int) time.Duration { return time.Duration(m.rnd.IntN(ms+1)) * time.Millisecond }
+func (m *randomModel) upTo(ms int) time.Duration {
+	return time.Duration(m.rnd.IntN(ms+1)) * time.Millisecond
+}
 
 func pick[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
