@@ -18,9 +18,9 @@ type claimable struct {
 	lease    time.Duration
 	// free is how many more handlers may start.
 	free int
-	// cursor is the group's in the database, as of the writer's transaction.
+	// cursor is the group's cursor in the database, as of the writer's transaction.
 	cursor int64
-	// claimed are the events that the dispatcher has not seen yet.
+	// claimed holds the claimed events that the dispatcher has not seen yet.
 	claimed map[int64]claim
 }
 
@@ -76,7 +76,7 @@ func (g *group) claim(tx *db.Tx, r *Record) error {
 	return nil
 }
 
-// offer updates what may be claimed: only events that would start at once, since
+// offerClaims updates what may be claimed: only events that would start at once, since
 // a claim counts as an attempt if the process dies.
 func (g *group) offerClaims() {
 	g.mu.Lock()
@@ -90,7 +90,8 @@ func (g *group) offerClaims() {
 	g.claimable.free = g.limit(c) - c.running - len(g.claimable.claimed)
 }
 
-// collect reports whether the event of an entry was claimed, and records that in it.
+// acceptClaim reports whether the event of an entry was claimed, and records the claim in
+// the entry.
 func (g *group) acceptClaim(e *entry) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,13 +100,13 @@ func (g *group) acceptClaim(e *entry) bool {
 		return false
 	}
 	delete(g.claimable.claimed, e.seq)
-	// Whatever lies before it was in the database when it was claimed.
+	// All earlier events were in the database when this one was claimed.
 	g.written = max(g.written, e.seq)
 	e.stored, e.claimedBy, e.leaseUntil = true, c.consumer, c.until
 	return true
 }
 
-// moved records the cursor that a transaction of the dispatcher writes.
+// noteCursor records the cursor that a transaction of the dispatcher writes.
 func (g *group) noteCursor(tx *db.Tx, cursor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,7 +119,8 @@ func (g *group) noteCursor(tx *db.Tx, cursor int64) {
 	})
 }
 
-// giveBack uncounts claims that did not start: stopping is not an attempt.
+// releaseClaims undoes the attempt count of claims that did not start, because stopping
+// does not count as an attempt.
 func (g *group) releaseClaims(p *plan) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// deadLettersMax bounds one page of the list.
+// deadLettersMax is the maximum number of dead letters per page.
 const deadLettersMax = 500
 
-// damagedType marks the dead letter that stands for a damaged record.
+// damagedType is the event type of a dead letter that replaces a damaged record.
 const damagedType event.Type = "damaged"
 
-// sumDeadLetter is the checksum of a row, over all of its columns.
+// sumDeadLetter returns the checksum over all columns of a row.
 func sumDeadLetter(d bus.DeadLetter, topic string, seq int64, body []byte) int64 {
 	var numbers [24]byte
 	binary.LittleEndian.PutUint64(numbers[0:], uint64(seq))
@@ -28,8 +28,8 @@ func sumDeadLetter(d bus.DeadLetter, topic string, seq int64, body []byte) int64
 	return db.Checksum(numbers[:], []byte(d.ID), []byte(d.Group), []byte(topic), []byte(d.Reason), body)
 }
 
-// sealDeadLetters replaces the checksums of before, which left out the reason
-// and the numbers. A row whose checksum does not fit stays damaged.
+// sealDeadLetters replaces checksums in the old format, which did not cover the reason
+// and the numbers. A row whose checksum is wrong stays damaged.
 func sealDeadLetters(tx *db.Tx) error {
 	rows, err := tx.Query("SELECT " + deadColumns + " FROM bus_dead_letters")
 	if err != nil {
@@ -63,7 +63,7 @@ func scanDeadLetter(row interface{ Scan(...any) error }) (d bus.DeadLetter, seq 
 	if errors.Is(err, db.ErrNoRows) {
 		return d, 0, nil, err
 	}
-	// What cannot be scanned has a value of another kind.
+	// A scan fails if damage changed the type of a value.
 	if err != nil || sum != sumDeadLetter(d, topic, seq, body) || json.Unmarshal(body, &d.Event) != nil {
 		return d, 0, nil, db.DamagedRow("bus_dead_letters", d.ID)
 	}
@@ -71,8 +71,8 @@ func scanDeadLetter(row interface{ Scan(...any) error }) (d bus.DeadLetter, seq 
 	return d, seq, body, nil
 }
 
-// DeadLetters lists dead letters, newest first. A damaged one is listed as
-// that, without its event.
+// DeadLetters lists dead letters, newest first. A damaged one is listed as damaged,
+// without its event.
 func (b *Engine) DeadLetters(ctx context.Context, before string, limit int) ([]bus.DeadLetter, error) {
 	if limit <= 0 || limit > deadLettersMax {
 		limit = deadLettersMax
@@ -87,7 +87,7 @@ func (b *Engine) DeadLetters(ctx context.Context, before string, limit int) ([]b
 		defer rows.Close()
 		for rows.Next() {
 			d, _, _, err := scanDeadLetter(rows)
-			if db.IsDamaged(err) { // the others are readable, and this one can be dropped
+			if db.IsDamaged(err) { // list it, so that it can be dropped
 				d, err = bus.DeadLetter{ID: d.ID, Event: event.Event{Type: damagedType}, Reason: err.Error()}, nil
 			}
 			if err != nil {
@@ -103,7 +103,7 @@ func (b *Engine) DeadLetters(ctx context.Context, before string, limit int) ([]b
 	return out, nil
 }
 
-// DeadLetter returns one, or a fault.NotFound.
+// DeadLetter returns one dead letter, or a fault.NotFound.
 func (b *Engine) DeadLetter(ctx context.Context, id string) (d bus.DeadLetter, err error) {
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		d, _, _, err = findDeadLetter(q, id)
@@ -123,7 +123,7 @@ func findDeadLetter(q db.Queryer, id string) (bus.DeadLetter, int64, []byte, err
 	return d, seq, body, nil
 }
 
-// Replay hands a dead letter to its group again and removes it.
+// Replay delivers a dead letter to its group again and removes it.
 func (b *Engine) Replay(ctx context.Context, id string) error {
 	return b.db.Update(ctx, func(tx *db.Tx) error {
 		d, seq, body, err := findDeadLetter(tx, id)
@@ -147,7 +147,7 @@ func (b *Engine) Replay(ctx context.Context, id string) error {
 	})
 }
 
-// replayed tells a group that is served about its new pending row.
+// replayed notifies the dispatcher of a group, if it has one, of a new pending row.
 func (b *Engine) replayed(name groupName, seq int64) {
 	g := b.attached(name.topic, name.name)
 	if g == nil {
@@ -165,7 +165,7 @@ func (b *Engine) replayed(name groupName, seq int64) {
 	})
 }
 
-// Drop removes a dead letter for good.
+// Drop deletes a dead letter permanently.
 func (b *Engine) Drop(ctx context.Context, id string) error {
 	return b.db.Update(ctx, func(tx *db.Tx) error { return remove(tx, id) })
 }
@@ -181,8 +181,7 @@ func remove(tx *db.Tx, id string) error {
 	return fault.New(fault.NotFound, "There is no dead letter %q.", id)
 }
 
-// VerifyDeadLetters reads every dead letter and reports, by name, those that
-// are damaged.
+// VerifyDeadLetters reads every dead letter and reports the damaged ones by name.
 func VerifyDeadLetters(q db.Queryer) (bad []string, err error) {
 	rows, err := q.Query("SELECT " + deadColumns + " FROM bus_dead_letters")
 	if err != nil {

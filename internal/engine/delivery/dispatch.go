@@ -13,23 +13,24 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// A plan is what one step of the dispatcher writes before it acts on it.
+// A plan is the set of changes that one step of the dispatcher writes before it acts on
+// them.
 type plan struct {
-	insert           []*entry // taken, no pending row yet
+	insert           []*entry // admitted, no pending row yet
 	update           []*entry // attempt, consumer, lease, backoff or reason changed
 	commit           []*entry // handled
 	deadLetters      []*entry // to the dead letters
 	start            []*run
 	renew            []*entry // heartbeats
 	cursor           int64
-	alreadyCommitted []*entry // found committed by their handler while being written
+	alreadyCommitted []*entry // the write found that their handler had committed them
 }
 
 func (p *plan) empty(g *group) bool {
 	return len(p.insert)+len(p.update)+len(p.commit)+len(p.deadLetters)+len(p.renew) == 0 && p.cursor == g.written
 }
 
-// dispatch is the group's goroutine.
+// dispatch runs the group's dispatcher goroutine.
 func (g *group) dispatch() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -61,7 +62,7 @@ func (g *group) dispatch() {
 	}
 }
 
-// idle returns how long the dispatcher may sleep unless it is woken.
+// idleTime returns how long the dispatcher may sleep unless it is woken.
 func (g *group) idleTime() time.Duration {
 	wait := time.Hour
 	now := g.b.opt.Now()
@@ -84,7 +85,7 @@ func (g *group) step() (more bool, err error) {
 	posts, outcomes, arrived := g.posts, g.outcomes, g.arrived
 	g.posts, g.outcomes, g.arrived = nil, nil, nil
 	if g.missed {
-		// The log has them; the next read says how far it goes.
+		// The log has the records; the next read finds its end.
 		g.missed, arrived, g.buffer, g.ahead, g.head = false, nil, nil, nil, -1
 	}
 	g.mu.Unlock()
@@ -138,7 +139,7 @@ func (g *group) finish(p *plan, cut error) error {
 	return cut
 }
 
-// canTake reports whether the next event may enter the window. A full window is
+// canAdmit reports whether the next event may enter the window. A full window is
 // refilled one chunk at a time, because each step that admits an event writes pages
 // at both ends of the window.
 func (g *group) canAdmit() bool {
@@ -217,7 +218,7 @@ func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 		}
 	}
 	if len(g.buffer)+len(arrived) > arrivedMax {
-		g.buffer = nil // the log has them
+		g.buffer = nil // the log has the records
 	} else {
 		g.buffer = append(g.buffer, arrived...)
 	}
@@ -237,7 +238,7 @@ func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 	return nil
 }
 
-// setBack shifts retries when the clock was set back, so that none waits longer
+// followClockSetBack shifts retries when the clock was set back, so that none waits longer
 // than its backoff.
 func (g *group) followClockSetBack(now int64) {
 	back := g.seen - now
@@ -252,7 +253,7 @@ func (g *group) followClockSetBack(now int64) {
 	}
 }
 
-// following returns the event after the cursor if it is in memory.
+// nextBuffered returns the event after the cursor if it is in memory.
 func (g *group) nextBuffered() (r *Record) {
 	if len(g.ahead) > 0 {
 		r, g.ahead = g.ahead[0], g.ahead[1:]
@@ -267,7 +268,7 @@ func (g *group) nextBuffered() (r *Record) {
 	return r
 }
 
-// readMore reads ahead.
+// readMore reads the next chunk of the log after the cursor.
 func (g *group) readMore(p *plan) error {
 	info, chunk, err := g.b.events.Read(context.Background(), g.name.topic, g.cursor, "", chunkRows)
 	var damage error
@@ -314,7 +315,7 @@ func (g *group) admit(p *plan, r *Record, now int64) {
 	g.schedule(e.lane, now)
 }
 
-// takeDamaged moves a damaged row to the dead letters, so that one flipped bit does
+// admitDamaged moves a damaged row to the dead letters, so that one flipped bit does
 // not stop the group. The row itself stays in the log.
 func (g *group) admitDamaged(p *plan, damage error) {
 	g.cursor++
@@ -328,7 +329,7 @@ func (g *group) admitDamaged(p *plan, damage error) {
 	p.deadLetters = append(p.deadLetters, e)
 }
 
-// placeholder stands for an event whose row is damaged.
+// placeholder returns a record that replaces an event whose row is damaged.
 func (g *group) placeholder(seq int64) *Record {
 	return &Record{Seq: seq, Event: event.Event{
 		ID: fmt.Sprintf("damaged:%s:%d", g.name.topic, seq), Topic: g.name.topic, Type: damagedType, Data: []byte("null"),
@@ -340,7 +341,8 @@ func (g *group) wanted(t event.Type) bool {
 	return len(g.types) == 0 || slices.Contains(g.types, t)
 }
 
-// choose starts the first entry of ready lanes while consumers have room.
+// choose plans the start of the first entry of each ready lane while consumers have free
+// slots.
 func (g *group) choose(p *plan, now time.Time) error {
 	ms := now.UnixMilli()
 	for {
@@ -443,7 +445,7 @@ func (g *group) heartbeat(p *plan, now time.Time) {
 	g.beat = next
 }
 
-// launch starts the handlers of a written plan.
+// startHandlers starts the handlers of a written plan.
 func (g *group) startHandlers(p *plan) {
 	now := g.b.opt.Now().UnixMilli()
 	for _, e := range p.alreadyCommitted {

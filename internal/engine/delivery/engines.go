@@ -10,19 +10,19 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Switching says how a database passes from one engine to another.
+// Switching describes how a database switches to another engine.
 type Switching struct {
-	// Name of the engine that is to be used from now on.
+	// Name is the name of the new engine.
 	Name string
-	// Unfinished counts, by the name of an engine, the events in its log that
-	// a group has not committed.
+	// Unfinished maps the name of an engine to a function that counts the events in
+	// its log that a group has not committed.
 	Unfinished map[string]func(q db.Queryer) (int64, error)
-	// End returns the end of a topic in the new log: where its groups begin.
+	// End returns the end of a topic in the new log, where the topic's groups start.
 	End func(q db.Queryer, topic event.Topic) (int64, error)
 }
 
-// Switch lets another engine take over the groups, before it is opened. It is
-// refused as [Switching.Allowed] says.
+// Switch makes another engine take over the groups. Call it before you open that engine.
+// It fails if [Switching.Allowed] does.
 func Switch(ctx context.Context, database *db.DB, s Switching) error {
 	return database.Update(ctx, func(tx *db.Tx) error {
 		before, err := engineBefore(tx)
@@ -43,8 +43,8 @@ func Switch(ctx context.Context, database *db.DB, s Switching) error {
 	})
 }
 
-// Changes is how often another engine took over. A position of before may be one
-// of this engine, from before another one was used: it says nothing of what was missed.
+// Changes returns how often the engine was switched. Positions from before a switch are
+// meaningless, even if they look like positions of the current engine.
 func Changes(ctx context.Context, database *db.DB) (n int64, err error) {
 	err = database.Read(ctx, func(q db.Queryer) error {
 		err := q.QueryRow("SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'bus_changes'").Scan(&n)
@@ -62,7 +62,7 @@ func Changes(ctx context.Context, database *db.DB) (n int64, err error) {
 func engineBefore(q db.Queryer) (name string, err error) {
 	err = q.QueryRow("SELECT value FROM meta WHERE name = 'bus_engine'").Scan(&name)
 	if errors.Is(err, db.ErrNoRows) {
-		return "sqlite", nil // from before there were others
+		return "sqlite", nil // once the only engine, so its name was not stored
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the engine of the bus: %w", err)
@@ -70,8 +70,8 @@ func engineBefore(q db.Queryer) (name string, err error) {
 	return name, nil
 }
 
-// Allowed returns a fault.Conflict while the log of the engine before holds events
-// that were not handled: the new one would never see them.
+// Allowed returns a fault.Conflict while the log of the previous engine has unhandled
+// events, because the new engine would never see them.
 func (s Switching) Allowed(q db.Queryer) error {
 	before, err := engineBefore(q)
 	if err != nil || before == s.Name {
@@ -93,7 +93,7 @@ func (s Switching) Allowed(q db.Queryer) error {
 	return nil
 }
 
-// change lets the groups begin at the end of the new log.
+// change moves the cursors of all groups to the end of the new log.
 func (s Switching) change(tx *db.Tx) error {
 	rows, err := tx.Query("SELECT g.id, t.name FROM bus_groups g JOIN bus_topics t ON t.id = g.topic")
 	if err != nil {

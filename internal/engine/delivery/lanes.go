@@ -12,15 +12,15 @@ type entry struct {
 	// rec is the event; nil until it is needed if the group is over inMemory.
 	rec        *Record
 	replay     bool  // rec came with a replay, not from the log
-	damage     error // of what came with a replay
+	damage     error // set if the event of a replay is damaged
 	attempt    int
 	consumer   string
 	leaseUntil int64 // ms
 	notBefore  int64 // ms
 	reason     string
 	stored     bool // has a pending row
-	// claimedBy is the consumer for whom the row already counts an attempt that
-	// has not begun; see [group.claim].
+	// claimedBy is the consumer for which the row already counts an attempt that
+	// has not started; see [Engine.Claim].
 	claimedBy string
 	run       *run // set while a handler runs
 }
@@ -29,7 +29,7 @@ type entry struct {
 type lane struct {
 	name    string
 	entries []*entry
-	// queued says that the lane is in ready or in waiting.
+	// queued means that the lane is in ready or in waiting.
 	queued bool
 	due    int64
 	index  int // within waiting
@@ -51,7 +51,7 @@ func (l *lanes) add(e *entry, name string) {
 	}
 	e.lane = ln
 	at := len(ln.entries)
-	// A replay is older than what waits, but what runs stays first.
+	// A replay goes before newer waiting entries, but the running entry stays first.
 	for at > 0 && ln.entries[at-1].seq > e.seq && ln.entries[at-1].run == nil {
 		at--
 	}
@@ -115,7 +115,7 @@ func (l *lanes) putBack(ln *lane) {
 	l.ready = slices.Insert(l.ready, 0, ln)
 }
 
-// unwait empties the waiting lanes and returns them, to be scheduled again.
+// clearWaiting removes and returns all waiting lanes, so that they can be rescheduled.
 func (l *lanes) clearWaiting() []*lane {
 	out := []*lane(l.waiting)
 	l.waiting = nil

@@ -64,7 +64,7 @@ func (g *group) writeAll(tx *db.Tx, p *plan) error {
 	return err
 }
 
-// abandonedByAll reports whether every consumer is stopping.
+// allStopping reports whether every consumer is stopping.
 func (g *group) allStopping() bool {
 	for _, c := range g.consumers {
 		if c.ctx.Err() == nil {
@@ -93,8 +93,8 @@ func (g *group) writeTaken(tx *db.Tx, p *plan) error {
 	return nil
 }
 
-// writeChanged also learns that a handler which was given up had committed
-// after all: then there is no row to change.
+// writeChanged updates the pending rows. If a row is missing, an abandoned handler has
+// committed the event after all.
 func (g *group) writeChanged(tx *db.Tx, p *plan) error {
 	for _, e := range p.update {
 		res, err := tx.Exec(`UPDATE bus_pending SET attempt = ?, consumer = ?, lease_until = ?, not_before = ?, reason = ?
@@ -129,7 +129,7 @@ func (g *group) writeDeadLetters(tx *db.Tx, p *plan) error {
 		if n, err := res.RowsAffected(); err != nil {
 			return err
 		} else if n == 0 {
-			continue // a handler that was given up had committed it after all
+			continue // an abandoned handler has committed it after all
 		}
 		g.b.log.Error("event moved to the dead letters", "topic", g.name.topic, "group", g.name.name,
 			"event_id", e.rec.ID, "attempts", e.attempt, "reason", e.reason)

@@ -31,7 +31,7 @@ type run struct {
 	c       *consumer
 	e       *entry
 	attempt int
-	// told is set by the first reporter of the outcome: the handler that returned,
+	// reported is set by the first reporter of the outcome: the handler that returned,
 	// or abandon.
 	reported atomic.Bool
 	acked    atomic.Bool

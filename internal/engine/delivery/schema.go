@@ -2,7 +2,7 @@ package delivery
 
 import "lilac/internal/engine/db"
 
-// Migrations make the tables of the bus; [db.Open] applies them.
+// Migrations create the tables of the bus; [db.Open] applies them.
 var Migrations = []db.Migration{
 	{Name: "bus.0001-log-groups-dead-letters", SQL: `
 CREATE TABLE bus_topics (

@@ -12,10 +12,10 @@ import (
 // Options tune an engine. The zero value works; tests shorten the times.
 type Options = delivery.Options
 
-// Migrations make the tables of the bus; [db.Open] applies them.
+// Migrations create the tables of the bus; [db.Open] applies them.
 var Migrations = delivery.Migrations
 
-// Bus is the engine. It satisfies [bus.Bus].
+// Bus is the engine that stores events in the database. It implements [bus.Bus].
 type Bus struct {
 	*delivery.Engine
 	db  *db.DB
@@ -26,7 +26,7 @@ type Bus struct {
 
 var _ bus.Bus = (*Bus)(nil)
 
-// New makes the engine on an open database that has [Migrations], and installs
+// New creates the engine on an open database that has [Migrations], and installs
 // it as the database's publisher.
 func New(database *db.DB, opt Options) (*Bus, error) {
 	opt = opt.WithDefaults()
@@ -59,7 +59,7 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	})
 }
 
-// Close ends what still runs and waits for it. The database stays open.
+// Close stops all goroutines of the bus and waits for them. The database stays open.
 func (b *Bus) Close() error {
 	b.Stop()
 	return nil

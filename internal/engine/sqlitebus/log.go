@@ -16,20 +16,21 @@ import (
 )
 
 const (
-	// seqBits is the part of a row's number that counts within the topic.
+	// seqBits is the number of low bits of a row number that hold the position within
+	// the topic; the rest is the topic's id.
 	seqBits = 32
 	seqMax  = 1<<seqBits - 1
-	// topicsCached bounds the remembered topics; beyond it all are forgotten
-	// and looked up again.
+	// topicsCached is the maximum size of the topic cache; beyond it, the cache is
+	// cleared.
 	topicsCached = 20_000
-	// appendRefresh is how old the noted time of a topic's last append may get.
+	// appendRefresh is how far the recorded time of a topic's last append may lag.
 	appendRefresh = 10 * time.Minute
-	// chunkRows and chunkBytes bound one read of the log.
+	// chunkRows and chunkBytes are the maximum rows and bytes per read of the log.
 	chunkRows  = 256
 	chunkBytes = 4 << 20
 )
 
-// record is an event with its place in its topic.
+// record is an event with its position in its topic.
 type record = delivery.Record
 
 func position(seq int64) bus.Position {
@@ -62,7 +63,8 @@ type topicState struct {
 
 type topicCache map[event.Topic]*topicState
 
-// append is the database's publisher: it runs in the writer.
+// append is the database's publisher. It runs in the writer goroutine, in the caller's
+// transaction.
 func (b *Bus) append(tx *db.Tx, events []event.Event) error {
 	added := make([]*record, 0, len(events))
 	tx.AfterRollback(func() {
@@ -122,8 +124,8 @@ func (b *Bus) appendOne(tx *db.Tx, e event.Event) (*record, error) {
 	return r, nil
 }
 
-// topic finds or makes a topic, inside a write transaction. Whoever makes one
-// must arrange for it to be forgotten when the transaction is rolled back.
+// topic finds or creates a topic in a write transaction. If it creates one, the caller
+// must remove the topic from the cache when the transaction is rolled back.
 func (b *Bus) topic(tx *db.Tx, name event.Topic, at int64) (*topicState, error) {
 	if t, ok := b.topics[name]; ok {
 		return t, nil
@@ -173,8 +175,8 @@ func findTopic(q db.Queryer, name event.Topic) (topicInfo, error) {
 
 const columns = "pos, topic, id, type, ts, key, lane, headers, data, at, sum"
 
-// readLog returns up to limit records of a topic behind after. A damaged or
-// missing row ends the result with its fault; what came before it is returned.
+// readLog returns up to limit records of a topic after the given position. At a damaged
+// or missing row, it returns the records before it and an error.
 func readLog(q db.Queryer, topic event.Topic, id, after int64, lane string, limit int) ([]*record, error) {
 	query := "SELECT " + columns + " FROM bus_log WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?"
 	args := []any{rowNumber(id, after), rowNumber(id, seqMax), limit}
@@ -191,8 +193,8 @@ func readLog(q db.Queryer, topic event.Topic, id, after int64, lane string, limi
 	size := 0
 	for size < chunkBytes && rows.Next() {
 		r, err := scanRecord(rows, topic)
-		// The place is looked at first: a row whose number is wrong leaves a gap
-		// before it, which has to be stepped over in one.
+		// Check the position first: a row with a wrong number leaves a gap before it,
+		// which must be reported, and skipped, as one damage.
 		if want := after + int64(len(out)) + 1; lane == "" && r.Seq > want {
 			return out, &delivery.Damaged{Seq: r.Seq - 1, Err: db.DamagedRow("bus_log", fmt.Sprintf("%s/%d (missing)", topic, want))}
 		}
@@ -208,7 +210,7 @@ func readLog(q db.Queryer, topic event.Topic, id, after int64, lane string, limi
 	return out, nil
 }
 
-// readOne returns the record at a place, or nil when it is not in the log.
+// readOne returns the record at a position, or nil if it is not in the log.
 func readOne(q db.Queryer, topic event.Topic, id, seq int64) (*record, error) {
 	rows, err := q.Query("SELECT "+columns+" FROM bus_log WHERE pos = ?", rowNumber(id, seq))
 	if err != nil {
@@ -225,8 +227,7 @@ func readOne(q db.Queryer, topic event.Topic, id, seq int64) (*record, error) {
 	return r, nil
 }
 
-// scanRecord reads a row and verifies it. The place is set also when the row is
-// damaged.
+// scanRecord reads and verifies a row. It sets the position even if the row is damaged.
 func scanRecord(rows db.Rows, topic event.Topic) (*record, error) {
 	var (
 		r                     = &record{}
@@ -236,7 +237,7 @@ func scanRecord(rows db.Rows, topic event.Topic) (*record, error) {
 	err := rows.Scan(&pos, &topicID, &r.ID, &r.Type, &r.TS, &r.Key, &r.Lane, &headers, &data, &at, &sum)
 	r.Seq, r.Topic, r.Data = pos&seqMax, topic, data
 	if err != nil || topicID != pos>>seqBits || sum != sumEvent(pos, at, r.Event, headers) {
-		return r, db.DamagedRow("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq)) // what cannot be scanned has a value of another kind
+		return r, db.DamagedRow("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq)) // a scan fails if damage changed the type of a value
 	}
 	if len(headers) > 0 {
 		if err := json.Unmarshal(headers, &r.Headers); err != nil {
@@ -246,7 +247,7 @@ func scanRecord(rows db.Rows, topic event.Topic) (*record, error) {
 	return r, nil
 }
 
-// sumEvent is the checksum of a row of the log.
+// sumEvent returns the checksum of a row of the log.
 func sumEvent(pos, at int64, e event.Event, headers []byte) int64 {
 	var numbers [24]byte
 	binary.LittleEndian.PutUint64(numbers[0:], uint64(pos))

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// trimChunk bounds one transaction of a trim, so that other writes are not
-	// delayed.
+	// trimChunk is the maximum number of rows that one transaction removes, so that
+	// other writes are not delayed.
 	trimChunk = 1000
 )
 
@@ -21,8 +21,8 @@ type trimTopic struct {
 	output bool
 }
 
-// Trim removes what is older than the configured ages and committed by every
-// live group.
+// Trim removes events that are older than the configured ages and that every live group
+// has committed.
 func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	now := b.opt.Now()
 	if err := b.NoteAttached(ctx, now); err != nil {
@@ -96,13 +96,14 @@ func (b *Bus) candidates(q db.Queryer, now time.Time) (topics []trimTopic, err e
 	return topics, rows.Err()
 }
 
-// outputCutoff allows for the noted time of the last append being behind.
+// outputCutoff returns the time before which an output's last append makes it
+// removable. It allows for the lag of the recorded time (appendRefresh).
 func (b *Bus) outputCutoff(now time.Time) int64 {
 	return now.Add(-b.opt.OutputAge - appendRefresh).UnixMilli()
 }
 
-// trimSome removes one chunk from the beginning of a topic. What it decides on
-// is read in the same transaction.
+// trimSome removes one chunk from the beginning of a topic. It reads the state that it
+// depends on in the same transaction.
 func (b *Bus) trimSome(tx *db.Tx, t trimTopic, now time.Time) (int64, error) {
 	info, err := findTopic(tx, t.name)
 	if err != nil || info.id == 0 {

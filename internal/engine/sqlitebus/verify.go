@@ -10,8 +10,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Verify reads every row that carries a checksum and reports, by name, those
-// that are damaged or missing. Nothing is changed.
+// Verify reads every row that has a checksum and reports damaged or missing ones by
+// name. It changes nothing.
 func (b *Bus) Verify(ctx context.Context) (bad []string, err error) {
 	var topics []event.Topic
 	err = b.db.Read(ctx, func(q db.Queryer) error {
@@ -43,10 +43,10 @@ func (b *Bus) Verify(ctx context.Context) (bad []string, err error) {
 	return append(bad, stray...), err
 }
 
-// badMax bounds the reports for one topic.
+// badMax is the maximum number of reports per topic.
 const badMax = 1000
 
-// verifyTopic reads a topic chunk by chunk and steps over what is damaged.
+// verifyTopic reads a topic chunk by chunk and skips damaged rows.
 func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string, err error) {
 	at := int64(-1)
 	for {
@@ -80,7 +80,7 @@ func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string,
 	}
 }
 
-// verifyStray looks for rows outside of every topic, and at the dead letters.
+// verifyStray finds rows that belong to no topic, and verifies the dead letters.
 func (b *Bus) verifyStray(ctx context.Context) (bad []string, err error) {
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		rows, err := q.Query(fmt.Sprintf(`SELECT pos FROM bus_log l WHERE l.topic <> l.pos >> %d
