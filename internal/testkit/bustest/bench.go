@@ -13,7 +13,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// InParallel lets workers do b.N things together and reports how many a second.
+// InParallel runs do b.N times, spread over the workers, and reports the rate per second.
 func InParallel(b *testing.B, workers int, do func(i int) error) {
 	var next atomic.Int64
 	var done sync.WaitGroup
@@ -86,7 +86,7 @@ func Tails(b *testing.B, open func(b *testing.B) bus.Bus) {
 	}
 }
 
-// benchTopic is an output: that is what the program has tails of by the hundred.
+// benchTopic returns an output topic, because the program tails hundreds of outputs.
 func benchTopic(i int) event.Topic { return event.OutputTopic(fmt.Sprint("web:s:", i)) }
 
 func startTail(b *testing.B, engine bus.Bus, topic event.Topic, each func()) {

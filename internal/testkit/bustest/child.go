@@ -18,31 +18,31 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// The variables that tell a test binary, started again, to be a program that a
-// test can kill.
+// Environment variables that make a test binary run as a child program, which a test can
+// kill.
 const (
 	ChildRole = "LILAC_TEST_CHILD"
 	ChildDir  = "LILAC_TEST_DIR"
 	ChildWho  = "LILAC_TEST_CONSUMER"
 )
 
-// ChildLease is how long a child has its work without a heartbeat.
+// ChildLease is the lease of a child's deliveries.
 const ChildLease = 700 * time.Millisecond
 
-// ChildGroup is the group of which a child is a consumer.
+// ChildGroup returns the subscription of a child.
 func ChildGroup() bus.Subscription {
 	return bus.Subscription{Topic: Topic, Group: "g", Consumer: os.Getenv(ChildWho), Lease: ChildLease, Timeout: time.Hour}
 }
 
-// AwaitHeartbeats waits until a child that got its one delivery not before a
-// moment has kept it for longer than three leases.
+// AwaitHeartbeats waits until a child has renewed its only delivery for more than three
+// leases. The child must have received the delivery at or after since.
 func AwaitHeartbeats(t testing.TB, dir string, since time.Time) {
 	t.Helper()
 	until(t, "heartbeats keep the delivery", func() bool { return LeaseEnd(t, dir).After(since.Add(4 * ChildLease)) })
 }
 
-// LeaseEnd is until when the one delivery of a child belongs to it, also while
-// it runs.
+// LeaseEnd returns the end of the lease of a child's only delivery. It works while the
+// child is running.
 func LeaseEnd(t testing.TB, dir string) time.Time {
 	t.Helper()
 	file := (&url.URL{Path: filepath.Join(dir, db.FileName)}).EscapedPath()
@@ -58,9 +58,9 @@ func LeaseEnd(t testing.TB, dir string) time.Time {
 	return time.UnixMilli(end)
 }
 
-// RunChild does what a test asked this binary for when it started it again, and
-// reports whether one did; TestMain calls it first. Open opens the engine;
-// publish is the engine's own role, "publish".
+// RunChild runs the role that [StartChild] requested, and reports whether there was one.
+// TestMain calls it first. open opens the engine; publish implements the role "publish",
+// which differs between engines.
 func RunChild(open func(ctx context.Context, dir string) (bus.Bus, error), publish func(bus.Bus) error) bool {
 	role := map[string]func(bus.Bus) error{"publish": publish, "consume": childConsume, "exit": childExit}[os.Getenv(ChildRole)]
 	if role == nil {
@@ -78,7 +78,7 @@ func RunChild(open func(ctx context.Context, dir string) (bus.Bus, error), publi
 	return true
 }
 
-// childConsume prints each delivery and never finishes it.
+// childConsume prints each delivery and never finishes its handler.
 func childConsume(b bus.Bus) error {
 	return b.Subscribe(context.Background(), ChildGroup(), func(ctx context.Context, d bus.Delivery) error {
 		fmt.Println(d.ID, d.Attempt)
@@ -96,14 +96,15 @@ func childExit(b bus.Bus) error {
 	})
 }
 
-// Child is a started program and what it printed.
+// Child is a child process with its output.
 type Child struct {
 	cmd *exec.Cmd
 	in  *bufio.Scanner
 }
 
-// StartChild starts this binary again in a role, behind the words of wrap, and
-// waits until its engine is open. It ends with the test.
+// StartChild starts this binary as a child with the given role, and waits until its
+// engine is open. wrap is a command prefix, such as strace. The child is killed when the
+// test ends.
 func StartChild(t testing.TB, dir, role string, wrap []string, env ...string) *Child {
 	t.Helper()
 	exe, err := os.Executable()
@@ -129,7 +130,7 @@ func StartChild(t testing.TB, dir, role string, wrap []string, env ...string) *C
 	return c
 }
 
-// Line is the next line that it printed, "" when it has ended.
+// Line returns the child's next output line, or "" when the child has exited.
 func (c *Child) Line() string {
 	if !c.in.Scan() {
 		return ""
@@ -137,10 +138,10 @@ func (c *Child) Line() string {
 	return strings.TrimSpace(c.in.Text())
 }
 
-// Wait waits until it has ended by itself.
+// Wait waits until the child exits by itself.
 func (c *Child) Wait() { _ = c.cmd.Wait() }
 
-// Kill ends the child as kill -9 does, and returns what it had still printed.
+// Kill stops the child with SIGKILL and returns the rest of its output.
 func (c *Child) Kill() (rest []string) {
 	if c.cmd.ProcessState != nil {
 		return nil

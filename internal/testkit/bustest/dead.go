@@ -12,13 +12,14 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// Storage is where one process after the other opens an engine.
+// Storage is the storage of an engine that several processes open in turn.
 type Storage struct {
 	Dir string
-	// Env tells a child what it must know beside the directory.
+	// Env holds the environment variables that a child needs in addition to the
+	// directory.
 	Env []string
-	// Open opens the engine in this process, for as long as the test takes or
-	// until it is closed.
+	// Open opens the engine in this process. The engine closes when the test ends, or
+	// earlier.
 	Open func(t testing.TB) Engine
 }
 
@@ -27,8 +28,7 @@ func (s Storage) start(t testing.TB, role, consumer string) *Child {
 	return StartChild(t, s.Dir, role, nil, append(s.Env, ChildWho+"="+consumer)...)
 }
 
-// poisoned opens an engine, and closes it when an event waits for the children's
-// group.
+// poisoned publishes an event for the children's group, then closes the engine.
 func (s Storage) poisoned(t testing.TB) {
 	t.Helper()
 	e := s.Open(t)
@@ -39,7 +39,7 @@ func (s Storage) poisoned(t testing.TB) {
 	e.Close(t)
 }
 
-// begun starts a child whose handler has the event.
+// begun starts a child and waits until its handler has the event.
 func (s Storage) begun(t testing.TB) *Child {
 	t.Helper()
 	s.poisoned(t)
@@ -50,9 +50,8 @@ func (s Storage) begun(t testing.TB) *Child {
 	return c
 }
 
-// takenWithin is how long after the end of a lease the work of a dead process
-// must be taken over: two seconds, and twenty times that where other programs
-// take the processor, and with it the time to start one.
+// takenWithin returns how soon after the end of a lease the work of a dead process must
+// be taken over: two seconds, or twenty times that on a busy machine.
 func takenWithin() time.Duration {
 	if Long() {
 		return 2 * time.Second
@@ -60,8 +59,8 @@ func takenWithin() time.Duration {
 	return 40 * time.Second
 }
 
-// DeadWork checks that the work of a process that died is taken over: by the
-// same consumer at once, by another one when the lease is over, and not before.
+// DeadWork checks that the work of a process that died is taken over: by the same
+// consumer at once, and by another one only after the lease has expired.
 func DeadWork(t *testing.T, fresh func(testing.TB) Storage) {
 	for name, successor := range map[string]string{
 		"the same consumer takes it back at once": "first",
@@ -95,9 +94,8 @@ func DeadWork(t *testing.T, fresh func(testing.TB) Storage) {
 	}
 }
 
-// LapsedWork is the control of [DeadWork]: had no heartbeat come, another
-// consumer would not wait. Its own lease is so long that it cannot be what is
-// waited for.
+// LapsedWork is the control of [DeadWork]: without heartbeats, another consumer does not
+// wait. That consumer's own lease is so long that the test cannot be waiting for it.
 func LapsedWork(t *testing.T, s Storage) {
 	s.begun(t).Kill()
 	e := s.Open(t)
@@ -117,9 +115,8 @@ func LapsedWork(t *testing.T, s Storage) {
 	receive(t, "the work of the dead consumer", taken)
 }
 
-// ExitingPoison checks that an event whose handler ends the process is tried
-// five times, and then is a dead letter that can be replayed, and that its lane
-// goes on.
+// ExitingPoison checks that an event whose handler ends the process is tried five times
+// and then becomes a dead letter that can be replayed, and that its lane continues.
 func ExitingPoison(t *testing.T, s Storage) {
 	s.poisoned(t)
 	for attempt := 1; attempt <= 5; attempt++ {

@@ -1,9 +1,9 @@
 // Package bustest is the one conformance suite that every engine of the bus
 // passes: [Run] takes a function that opens a fresh engine and checks the ten
-// rules of package bus. What an engine cannot do it declares in [Abilities];
-// the suite then asserts the weaker promise instead of skipping. [Trimming] is the
-// long walk through random sequences; [DeadWork] and [ExitingPoison] end processes,
-// for which an engine's tests start their own program again ([StartChild]).
+// rules of package bus. An engine declares in [Abilities] what it guarantees; without an
+// ability, the suite checks the weaker guarantee instead of skipping. [Trimming] runs
+// random sequences; [DeadWork] and [ExitingPoison] kill child processes, which the
+// engine's tests start with [StartChild].
 //
 // Only tests import it.
 package bustest

@@ -13,18 +13,17 @@ import (
 	"lilac/internal/testkit/effort"
 )
 
-// Abilities say what an engine can do beyond the contract.
+// Abilities are the guarantees of an engine beyond the contract.
 type Abilities struct {
 	// SharedTransaction: an acknowledgement commits with the handler's writes.
 	// Without it the acknowledgement follows, and the suite expects that an
 	// event can come twice after a crash between the two.
 	SharedTransaction bool
-	// OutputsExpireAlone: an output topic that is over its age is gone before
-	// Trim looks for it.
+	// OutputsExpireAlone: an output topic expires at its age without a call of Trim.
 	OutputsExpireAlone bool
 }
 
-// Engine is an opened engine on storage of its own.
+// Engine is an open engine on its own storage.
 type Engine struct {
 	Bus bus.Bus
 	DB  *db.DB
@@ -33,29 +32,29 @@ type Engine struct {
 	Restart func(t testing.TB) Engine
 	// Close closes it before the test ends.
 	Close func(t testing.TB)
-	// Reopen closes the bus and opens it again on the database that stays open.
+	// Reopen closes the bus and opens it again; the database stays open.
 	Reopen func(t testing.TB) Engine
-	// Remember keeps what the log holds now, and Forget loses what it got since,
-	// or everything. They are nil where the log is in the database.
+	// Remember saves the state of the log. Forget loses all later appends, or
+	// everything. Both are nil if the log is in the database.
 	Remember func()
 	Forget   func(everything bool)
-	// LoseOutputs closes the engine and opens it again when its output topics are
-	// gone, in the way in which they can get lost there.
+	// LoseOutputs reopens the engine after its output topics were lost in a way that is
+	// possible for this engine.
 	LoseOutputs func(t testing.TB) Engine
 	// Advance moves the clock of ages, leases and retries.
 	Advance func(d time.Duration)
 }
 
-// Long reports whether the long forms of the proofs were asked for.
+// Long reports whether the long forms of the tests were requested.
 func Long() bool { return effort.Long() }
 
-// patience is how long something that must happen is waited for.
+// patience is the timeout for something that must happen.
 const patience = time.Minute
 
-// Topic is what the suite publishes to.
+// Topic is the topic that the suite publishes to.
 const Topic event.Topic = "test.topic"
 
-// Event makes an event of the suite.
+// Event returns a test event.
 func Event(topic event.Topic, id, lane string) event.Event {
 	return event.Event{
 		ID: id, Topic: topic, Type: "test.happened", TS: 1_700_000_000_000, Key: "k-" + lane, Lane: lane,
@@ -63,7 +62,7 @@ func Event(topic event.Topic, id, lane string) event.Event {
 	}
 }
 
-// Events makes n events in turn on the lanes.
+// Events returns n test events, alternating between the lanes.
 func Events(topic event.Topic, prefix string, n int, lanes ...string) []event.Event {
 	if len(lanes) == 0 {
 		lanes = []string{"lane"}
@@ -109,7 +108,7 @@ func (c *consuming) end() {
 	})
 }
 
-// until polls a condition that must become true.
+// until polls ok until it returns true, and fails the test after a timeout.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
@@ -137,7 +136,7 @@ func publish(t testing.TB, b bus.Bus, events ...event.Event) {
 	}
 }
 
-// seen collects what handlers got.
+// seen collects the deliveries of handlers.
 type seen struct {
 	mu         sync.Mutex
 	deliveries []bus.Delivery

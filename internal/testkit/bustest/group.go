@@ -246,8 +246,8 @@ func dropGroup(t *testing.T, open func(testing.TB) Engine) {
 	}
 }
 
-// dropWhileJoining drops a group again and again while a consumer comes: it may
-// be told of a conflict, but whoever subscribes has a group afterwards.
+// dropWhileJoining drops a group repeatedly while a consumer subscribes. Dropping may
+// fail with a conflict, but every subscriber must have a group afterwards.
 func dropWhileJoining(t *testing.T, open func(testing.TB) Engine) {
 	e := open(t)
 	ctx := context.Background()

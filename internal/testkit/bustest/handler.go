@@ -88,7 +88,7 @@ func retryLane(t *testing.T, open func(testing.TB) Engine) {
 func poison(t *testing.T, open func(testing.TB) Engine) {
 	block := make(chan struct{})
 	t.Cleanup(func() { close(block) })
-	// Who does not hang is given time, so that no machine is too slow for it.
+	// Handlers that do not hang get a long timeout, so that slow machines pass.
 	for name, row := range map[string]struct {
 		timeout   time.Duration
 		misbehave func(context.Context) error
@@ -152,8 +152,8 @@ func poisoned(t *testing.T, e Engine, timeout time.Duration, misbehave func(cont
 	}
 }
 
-// poisonLoops is the control of poison: what that test forbids does happen when
-// nothing bounds the attempts.
+// poisonLoops is the control of poison: without a limit on attempts, the event is
+// handled again and again.
 func poisonLoops(t *testing.T, open func(testing.TB) Engine) {
 	e := open(t)
 	var tries atomic.Int64
@@ -257,8 +257,8 @@ func longWork(t *testing.T, open func(testing.TB) Engine) {
 	}
 }
 
-// longWorkGivenUp is the control of longWork: two consumers do run the same
-// event twice when the first is not waited for.
+// longWorkGivenUp is the control of longWork: if nothing waits for the first consumer, a
+// second one runs the same event again.
 func longWorkGivenUp(t *testing.T, open func(testing.TB) Engine) {
 	e := open(t)
 	var runs atomic.Int64

@@ -13,16 +13,17 @@ import (
 	"lilac/internal/engine/bus"
 )
 
-// run is one run of a handler: which event of its lane, and whether it went well.
+// run is one run of a handler: the index of the event in its lane, and whether it
+// succeeded.
 type run struct {
 	lane  string
 	index int
 	well  bool
 }
 
-// orderFault says what is wrong with the order of runs, or "". Within a lane an
-// event is run until it went well, again if its commit was lost, and then the
-// next one; what is over never comes back.
+// orderFault describes the first error in the order of runs, or returns "". Within a
+// lane, an event must run until it succeeds, and again if its commit was lost, before the
+// next one runs. An earlier event must not run again.
 func orderFault(runs []run) string {
 	at, well := map[string]int{}, map[string]bool{}
 	for n, r := range runs {
@@ -39,8 +40,8 @@ func orderFault(runs []run) string {
 	return ""
 }
 
-// orderKept publishes to several lanes while handlers fail now and then and the
-// engine is restarted: each lane is handled in the order of its publishing.
+// orderKept checks that each lane is handled in the order of publishing while handlers
+// sometimes fail and the engine restarts.
 func orderKept(t *testing.T, open func(testing.TB) Engine) {
 	const lanes, each, phases = 4, 12, 4
 	e := open(t)
@@ -114,7 +115,7 @@ func orderKept(t *testing.T, open func(testing.TB) Engine) {
 	controlOrder(t, runs)
 }
 
-// controlOrder shows that what orderFault looks for would be found in these runs.
+// controlOrder is the control of orderFault: it must find errors added to these runs.
 func controlOrder(t *testing.T, runs []run) {
 	t.Helper()
 	first := runs[0]

@@ -2,8 +2,8 @@ package bustest
 
 import "testing"
 
-// Run checks an engine against the contract. Open returns a fresh engine on
-// storage of its own and arranges for its end.
+// Run checks an engine against the contract. open returns a fresh engine on its own
+// storage and closes it when the test ends.
 func Run(t *testing.T, open func(t testing.TB) Engine) {
 	for _, row := range []struct {
 		name string

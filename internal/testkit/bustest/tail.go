@@ -102,7 +102,7 @@ func tailOverflow(t *testing.T, open func(testing.TB) Engine) {
 	if slow.count() != 0 {
 		t.Error("the slow tail was not slow; the test shows nothing")
 	}
-	// It rejoins while events go on being published.
+	// The tail rejoins the queue while more events are published.
 	more := Events(Topic, "more", 500)
 	var writing sync.WaitGroup
 	writing.Go(func() {
@@ -128,8 +128,8 @@ func tailRestart(t *testing.T, open func(testing.TB) Engine) {
 	tl.expect(t, []string{"a3", "a4", "b0"})
 }
 
-// Readers that share a wake-up see everything: what was there, what comes, and
-// nothing once they are closed.
+// Readers that share a wake-up channel get all existing and all new events, and nothing
+// after they are closed.
 func tailsAreRead(t *testing.T, open func(testing.TB) Engine) {
 	e := open(t)
 	topics := []event.Topic{Topic, Topic + ".b", Topic + ".c"}
@@ -145,7 +145,7 @@ func tailsAreRead(t *testing.T, open func(testing.TB) Engine) {
 		readers[i] = r
 	}
 	got := make([][]string, len(topics))
-	// read takes what there is and says how much all readers have seen.
+	// read reads all available events and returns the total that all readers have seen.
 	read := func() (all int) {
 		for i, r := range readers {
 			for {

@@ -126,7 +126,7 @@ func outputLost(t *testing.T, open func(testing.TB) Engine) {
 	if err := e.Bus.Tail(ctx, bus.Tail{Topic: topic}, nil); !errors.Is(err, bus.ErrTrimmed) {
 		t.Errorf("tail of a lost output from its beginning: %v, want ErrTrimmed", err)
 	}
-	// The control: one that never was is waited for.
+	// The control: a tail of an output that never existed waits for it.
 	other := event.OutputTopic("web:s:2")
 	if got, err := e.Bus.Fetch(ctx, other, "", 5); err != nil || len(got) != 0 {
 		t.Errorf("fetch of an output that never was: %v, %v; want nothing", got, err)
@@ -134,7 +134,7 @@ func outputLost(t *testing.T, open func(testing.TB) Engine) {
 	waiting := tail(t, e.Bus, bus.Tail{Topic: other}, nil)
 	publish(t, e.Bus, Event(other, "first", "l"))
 	waiting.expect(t, []string{"first"})
-	// What is said after the loss is there.
+	// Events that are published after the loss are readable.
 	publish(t, e.Bus, Event(topic, "b0", "l"))
 	if got, err := e.Bus.Fetch(ctx, topic, "", 5); err != nil || len(got) != 1 || got[0].ID != "b0" {
 		t.Errorf("fetch of what came after the loss: %v, %v", got, err)

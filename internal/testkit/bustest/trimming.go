@@ -18,26 +18,25 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// The times of an engine that [Trimming] drives. They are short, so that many
-// sequences do not leave what a clock can count.
+// The settings of an engine that [Trimming] drives. They are short, so that the clock
+// does not overflow after many sequences.
 const (
 	TrimAge     = time.Minute
 	TrimSilence = 10_000 * 24 * time.Hour
 	trimStep    = 2 * time.Minute
 )
 
-// averageSteps is how long a sequence is: enough for a group to fall behind, be
-// trimmed around, and come back.
+// averageSteps is the average length of a sequence: enough for a group to fall behind,
+// miss a trim, and catch up.
 const averageSteps = 36
 
-// worldSize is how many sequences one engine serves, each on a topic of its own:
-// every trim looks at every topic, also at those of sequences that are over.
+// worldSize is the number of sequences per engine, each on its own topic. It is small,
+// because every trim checks every topic, even those of finished sequences.
 const worldSize = 10
 
-// Trimming lets an engine with [TrimAge] and [TrimSilence] go through sequences
-// of publishing, handling, refusing, trimming, restarting and, where a log can,
-// forgetting, in whatever order: every event is handled by every group, once,
-// and in the order of its lane.
+// Trimming runs random sequences of publishing, handling, failing, trimming, restarting
+// and, if the log supports it, forgetting, on an engine with [TrimAge] and [TrimSilence].
+// Every group must handle every event once, in the order of its lane.
 func Trimming(t *testing.T, sequences int, open func(testing.TB) Engine) {
 	set := func(name string, value int) {
 		if err := flag.Set(name, strconv.Itoa(value)); err != nil {
@@ -52,7 +51,7 @@ func Trimming(t *testing.T, sequences int, open func(testing.TB) Engine) {
 			w := &trimWorld{t: t, Engine: open(t)}
 			rapid.Check(t, func(rt *rapid.T) {
 				m := w.machine()
-				// Chance alone may find nothing that both groups have handled.
+				// Without this, a random sequence may have no event that both groups handled.
 				m.publish(2)
 				for g := range m.handled {
 					m.serve(g, 2, patience, func(int) bool { return false })
@@ -76,15 +75,15 @@ func Trimming(t *testing.T, sequences int, open func(testing.TB) Engine) {
 	t.Logf("%d sequences, %d events trimmed", sequences, trimmed)
 }
 
-// TrimmingLoses is the control of [Trimming]: cut removes all but the newest
-// events of a topic, or more, and asks no group. That must be noticed.
+// TrimmingLoses is the control of [Trimming]: cut removes all but the newest events of a
+// topic, or more, regardless of the groups. The test must notice the loss.
 func TrimmingLoses(t *testing.T, open func(testing.TB) Engine, cut func(e Engine, topic event.Topic, newest int)) {
 	w := &trimWorld{t: t, Engine: open(t)}
 	m := w.machine()
 	m.publish(5)
 	m.serve(0, 2, patience, func(int) bool { return false })
 	cut(w.Engine, m.topic, 2)
-	// On a busy machine a group may not come to the others in this time.
+	// On a busy machine, a group may not reach the remaining events in this time.
 	lost := m.lost(500 * time.Millisecond)
 	for _, id := range []string{"e0-0", "e0-1", "e0-2"} {
 		if !slices.Contains(lost, id) {
@@ -101,15 +100,15 @@ type trimWorld struct {
 	trimmed int64
 }
 
-// trimMachine drives two groups of one topic and remembers what each handled.
+// trimMachine drives two groups of one topic and records the events that each handled.
 type trimMachine struct {
 	*trimWorld
 	topic event.Topic
 	sent  []event.Event
 
 	mu      sync.Mutex
-	handled [2]map[string]int // the place among what was sent
-	newest  [2]map[string]int // of each lane
+	handled [2]map[string]int // index of each handled event among the sent events
+	newest  [2]map[string]int // newest handled index per lane
 	wrong   []string
 }
 
@@ -125,8 +124,7 @@ func (w *trimWorld) machine() *trimMachine {
 	return m
 }
 
-// leave drops the groups and the events, so that the next sequence does not
-// look at them.
+// leave drops the groups and events, so that the next sequence does not process them.
 func (m *trimMachine) leave() {
 	for g := range m.handled {
 		if err := m.Bus.DropGroup(context.Background(), m.topic, m.group(g).Group); err != nil {
@@ -154,7 +152,7 @@ func (m *trimMachine) trim() {
 	m.trimmed += trim(m.t, m.Bus)
 }
 
-// took notes what a group has handled.
+// took records that a group has handled an event.
 func (m *trimMachine) took(g int, id string) {
 	at := slices.IndexFunc(m.sent, func(e event.Event) bool { return e.ID == id })
 	lane := m.sent[at].Lane
@@ -171,7 +169,7 @@ func (m *trimMachine) took(g int, id string) {
 
 var errRefused = errors.New("refused")
 
-// serve lets a group handle up to n events; refuse says which deliveries fail.
+// serve lets a group handle up to n events; refuse reports which deliveries fail.
 func (m *trimMachine) serve(g, n int, within time.Duration, refuse func(int) bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -234,8 +232,8 @@ func (m *trimMachine) actions() map[string]func(*rapid.T) {
 	return actions
 }
 
-// lost lets both groups finish and says what one of them did not get. Within is
-// how long each waits for work that does not come.
+// lost lets both groups finish and returns the events that one of them did not get.
+// within is how long each group waits for more work.
 func (m *trimMachine) lost(within time.Duration) (out []string) {
 	for g := range m.handled {
 		// A delivery can end without being handled when the consumer is stopped;

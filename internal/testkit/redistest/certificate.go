@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// writeCertificate makes an authority and a certificate for loopback that it
-// has signed, and writes them as PEM files.
+// writeCertificate creates a certificate authority and a certificate for loopback that
+// it signed, and writes them as PEM files.
 func writeCertificate(caFile, certFile, keyFile string) error {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// replyWithin bounds one command; a server that stands still must not keep a
-// test for ever.
+// replyWithin is the timeout of one command, so that a paused server cannot block a test
+// forever.
 const replyWithin = 30 * time.Second
 
-// Do runs a command on a connection of its own and returns its reply: a
-// string, an int64, nil, or a []any of them. An error ends the test.
+// Do runs a command on a new connection and returns its reply: a string, an int64, nil,
+// or a []any of them. An error ends the test.
 func (s *Server) Do(args ...string) any {
 	s.t.Helper()
 	reply, err := s.TryDo(args...)
@@ -29,13 +29,13 @@ func (s *Server) Do(args ...string) any {
 	return reply
 }
 
-// TryDo is Do for a server that may be down.
+// TryDo is like Do, but returns the error. Use it for a server that may be down.
 func (s *Server) TryDo(args ...string) (reply any, err error) {
 	return s.TryDoAs(s.opt.User, s.opt.Password, args...)
 }
 
-// TryDoAs is TryDo for a client that logs in as somebody, or as nobody when
-// password is empty.
+// TryDoAs is like TryDo, but logs in as the given user, or not at all if password is
+// empty.
 func (s *Server) TryDoAs(user, password string, args ...string) (reply any, err error) {
 	conn, err := s.dial()
 	if err != nil {
@@ -84,7 +84,7 @@ func call(w io.Writer, r *bufio.Reader, args []string) (any, error) {
 	return readReply(r)
 }
 
-// readReply reads one reply in the protocol's second version.
+// readReply reads one reply of the RESP2 protocol.
 func readReply(r *bufio.Reader) (any, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package redistest starts real redis-server processes for tests, on a free
-// port of loopback and with a directory of their own, and does to them what
-// happens to servers: they are killed and started again, stand still, lose
-// their last second or everything.
+// Package redistest starts real redis-server processes for tests, each on a free
+// loopback port and in its own directory. It simulates failures: it can kill, restart
+// and pause a server, and make it lose its last second of data or everything.
 //
-// A test that calls [Start] is skipped where redis-server is not installed,
-// and fails there when CI=true.
+// If redis-server is not installed, a test that calls [Start] is skipped, or fails if
+// CI=true.
 package redistest

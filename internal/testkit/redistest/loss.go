@@ -5,26 +5,26 @@ import (
 	"path/filepath"
 )
 
-// FlushAll removes everything that the server holds.
+// FlushAll removes all data of the server.
 func (s *Server) FlushAll() {
 	s.t.Helper()
 	s.Do("FLUSHALL")
 }
 
-// Remember keeps what the server holds now in its second database.
+// Remember saves the current data of the server in its second database.
 func (s *Server) Remember() {
 	s.t.Helper()
 	s.Do("EVAL", copyDatabase, "0", "0", "1")
 }
 
-// Forget goes back to what the server held at [Server.Remember], while it runs:
-// what a [Server.Rollback] leaves, without the time that it takes.
+// Forget restores the data that [Server.Remember] saved, while the server runs. The
+// result is the same as that of [Server.Rollback], but faster.
 func (s *Server) Forget() {
 	s.t.Helper()
 	s.Do("EVAL", copyDatabase, "0", "1", "0")
 }
 
-// copyDatabase makes one database what another is.
+// copyDatabase replaces one database with a copy of another.
 const copyDatabase = `
 redis.call('SELECT', ARGV[2])
 redis.call('FLUSHDB')
@@ -32,11 +32,10 @@ redis.call('SELECT', ARGV[1])
 for _, k in ipairs(redis.call('KEYS', '*')) do redis.call('COPY', k, k, 'DB', ARGV[2]) end
 `
 
-// Snapshot is what the append-only file of a server held at a moment. The zero
-// value holds nothing.
+// Snapshot is a copy of a server's append-only file. The zero value is empty.
 type Snapshot struct{ dir string }
 
-// Snapshot copies the append-only file as it is now.
+// Snapshot copies the current append-only file.
 func (s *Server) Snapshot() Snapshot {
 	s.t.Helper()
 	if s.opt.Volatile {
@@ -49,7 +48,7 @@ func (s *Server) Snapshot() Snapshot {
 	return Snapshot{dir: copied}
 }
 
-// Rollback kills the server and starts it with what it held at a snapshot: a
+// Rollback kills the server and starts it with the data of a snapshot. It simulates a
 // power cut before the last appends were synced.
 func (s *Server) Rollback(to Snapshot) {
 	s.t.Helper()

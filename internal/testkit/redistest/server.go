@@ -17,29 +17,29 @@ import (
 	"lilac/internal/testkit/freeport"
 )
 
-// startWithin bounds how long a server may take until it answers. It takes
-// some hundredths of a second where nothing else runs.
+// startWithin is the timeout for the start of a server. On an idle machine, a start
+// takes a few hundredths of a second.
 const startWithin = time.Minute
 
-// programEnv names another program than redis-server, which takes the same
-// configuration: valkey-server.
+// programEnv is the environment variable that replaces redis-server with another program
+// that takes the same configuration, such as valkey-server.
 const programEnv = "REDISTEST_SERVER"
 
-// Program is what is started.
+// Program returns the name of the server program.
 func Program() string { return cmp.Or(os.Getenv(programEnv), "redis-server") }
 
-// Options say which server to start. The zero value keeps an append-only file
-// that it syncs every second, and asks nobody for a password.
+// Options configure the server. The zero value is a server with an append-only file that
+// is synced every second, and without a password.
 type Options struct {
-	// User, with Password, is the only one who may log in. Without User,
-	// Password is that of the default user.
+	// User, with Password, is the only user who may log in. Without User, Password is
+	// the password of the default user.
 	User, Password string
-	// TLS serves TLS only, with a certificate for 127.0.0.1 and localhost that
-	// an authority of the test has signed; see [Server.CAFile].
+	// TLS makes the server accept TLS only, with a certificate for 127.0.0.1 and
+	// localhost that a test CA signed; see [Server.CAFile].
 	TLS bool
-	// Volatile keeps no append-only file: what a kill finds is gone.
+	// Volatile disables the append-only file, so a kill loses all data.
 	Volatile bool
-	// Config is added to the configuration file, a directive in each.
+	// Config holds additional directives for the configuration file.
 	Config []string
 }
 
@@ -49,18 +49,17 @@ type Server struct {
 	opt Options
 	dir string
 	log *os.File
-	// Addr is where it listens, as host:port, also after a restart.
+	// Addr is the server's address, as host:port. A restart does not change it.
 	Addr string
-	// CAFile is the PEM file of the authority that signed the certificate of
-	// a server with TLS.
+	// CAFile is the PEM file of the CA that signed the certificate of a TLS server.
 	CAFile string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
 
-// Start starts a server that ends with the test.
+// Start starts a server that stops when the test ends.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	if _, err := exec.LookPath(Program()); err != nil {
@@ -85,7 +84,7 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// prepare writes what the server reads.
+// prepare writes the server's configuration and certificates.
 func (s *Server) prepare() {
 	s.t.Helper()
 	var err error
@@ -98,7 +97,7 @@ func (s *Server) prepare() {
 	}
 	lines := []string{
 		"bind 127.0.0.1", "dir " + s.dir, `save ""`, "loglevel notice",
-		// A rewrite would change the files under [Server.Snapshot].
+		// A rewrite would change the files while [Server.Snapshot] copies them.
 		"auto-aof-rewrite-percentage 0",
 	}
 	if s.opt.Volatile {
@@ -130,7 +129,7 @@ func (s *Server) prepare() {
 
 func (s *Server) configFile() string { return filepath.Join(s.dir, "redis.conf") }
 
-// URL is how a client finds the server, with user and password.
+// URL returns the server's URL, with user and password.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr}
 	if s.opt.TLS {
@@ -142,7 +141,7 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Log is what the server wrote, in all its lives.
+// Log returns the log of the server, including the runs before a restart.
 func (s *Server) Log() string {
 	data, err := os.ReadFile(s.log.Name())
 	if err != nil {
@@ -151,8 +150,7 @@ func (s *Server) Log() string {
 	return string(data)
 }
 
-// Restart starts the server with the data that it has and waits until it
-// answers.
+// Restart starts the server with its existing data and waits until it is ready.
 func (s *Server) Restart() {
 	s.t.Helper()
 	cmd := exec.Command(Program(), s.configFile())
@@ -170,8 +168,8 @@ func (s *Server) Restart() {
 	s.mu.Unlock()
 	deadline := time.Now().Add(startWithin)
 	for {
-		// Another server on the same address would answer, too, and one that
-		// still loads what it has answers this and nothing else.
+		// Check the reply: another server could use the same address, and a server
+		// that is still loading its data already replies to INFO.
 		reply, err := s.TryDo("INFO")
 		info, _ := reply.(string)
 		if strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", cmd.Process.Pid)) && strings.Contains(info, "\r\nloading:0\r\n") {
@@ -188,7 +186,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// Kill ends the server as kill -9 does. It is nothing when none runs.
+// Kill stops the server with SIGKILL. It does nothing if the server is not running.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	cmd, exited := s.cmd, s.exited
@@ -201,11 +199,11 @@ func (s *Server) Kill() {
 	<-exited
 }
 
-// Pause makes the server stand still: connections stay open and nothing
-// answers, as when a machine hangs or a cable is pulled.
+// Pause suspends the server: connections stay open, but the server does not reply, as
+// when a machine hangs or a cable is pulled.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume ends a [Server.Pause].
+// Resume resumes the server after [Server.Pause].
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {

@@ -59,7 +59,7 @@ func TestARunningServerForgetsWhatCameAfterItWasTold(t *testing.T) {
 	}
 }
 
-// A server that has much to load answers some commands before it has it.
+// Start must wait until the data is loaded: a server replies to some commands before.
 func TestAServerThatIsStartedHasLoadedWhatItHas(t *testing.T) {
 	const keys = 100_000
 	s := redistest.Start(t, redistest.Options{})
