@@ -15,8 +15,8 @@ import (
 	"lilac/internal/testkit/logtest"
 )
 
-// A group that nobody serves raises an alarm once; its control is a group that
-// is served, which raises none.
+// A group without a consumer is logged once. The control is a group with a consumer,
+// which is not logged.
 func TestASilentGroupRaisesAnAlarm(t *testing.T) {
 	var skew atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }

@@ -18,9 +18,9 @@ import (
 
 // shelf is a log in memory that counts how it is read.
 type shelf struct {
-	records []*delivery.Record // the place of the first is 1
-	read    atomic.Int64       // records that were read in a row
-	one     atomic.Int64       // records that were asked for one at a time
+	records []*delivery.Record // the position of the first is 1
+	read    atomic.Int64       // number of records read in chunks
+	one     atomic.Int64       // number of records read one at a time
 }
 
 func newShelf(events, lanes, bytes int) *shelf {
@@ -57,7 +57,7 @@ func (s *shelf) Position(seq int64) bus.Position { return bus.Position(strconv.F
 
 func (s *shelf) Seq(p bus.Position) (int64, error) { return strconv.ParseInt(string(p), 10, 64) }
 
-// deliver makes an engine that delivers from a log.
+// deliver creates an engine on a log.
 func deliver(t *testing.T, log delivery.Log) *delivery.Engine {
 	t.Helper()
 	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: delivery.Migrations})
@@ -77,9 +77,9 @@ func deliver(t *testing.T, log delivery.Log) *delivery.Engine {
 	return engine
 }
 
-// What an event of a backlog costs must not grow with it: each is read once,
-// together with its neighbours. The control is a lane of events that are so
-// large that a window of them is not kept in memory.
+// The cost per event must not grow with the backlog: each event is read once, in a
+// chunk. The control is a lane of events that are too large to keep a whole window in
+// memory.
 func TestBacklogIsReadOnce(t *testing.T) {
 	for _, row := range []struct {
 		name                 string
@@ -127,9 +127,9 @@ func TestBacklogIsReadOnce(t *testing.T) {
 	}
 }
 
-// An event for which no handler is free stays in the log, where it costs
-// nothing. The control is a lane that is busy: there is a handler for what may
-// lie behind its events, so these are taken.
+// An event stays in the log, where it costs nothing, until a handler is free. The
+// control is a busy lane: other handlers are free for events after those of the lane, so
+// the group admits the lane's events too.
 func TestBacklogStaysInTheLog(t *testing.T) {
 	const events, parallel = 1000, 4
 	for _, row := range []struct {

@@ -2,7 +2,7 @@ package delivery
 
 import "lilac/internal/foundation/event"
 
-// Users is how many consumers have joined a group, or are about to.
+// Users returns the number of consumers that have joined a group or are joining it.
 func (b *Engine) Users(topic event.Topic, name string) int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -18,7 +18,7 @@ type TailQueue struct {
 	reader reader
 }
 
-// NewTailQueue makes a queue that holds n records.
+// NewTailQueue creates a queue for up to n records.
 func NewTailQueue(n int) *TailQueue {
 	return &TailQueue{queue: tailQueue{max: n, wake: make(chan struct{}, 1)}}
 }
@@ -26,7 +26,7 @@ func NewTailQueue(n int) *TailQueue {
 // Push feeds a record.
 func (q *TailQueue) Push(seq int64) { q.queue.push(&Record{Seq: seq}) }
 
-// Take returns what waits, as a reader takes it.
+// Take returns the queued records, as a reader would get them.
 func (q *TailQueue) Take() (seqs []int64) {
 	if !q.queue.drainTo(&q.reader) {
 		return nil

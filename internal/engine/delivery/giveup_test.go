@@ -50,8 +50,8 @@ func alter(t *testing.T, database *db.DB, statement string) {
 	}
 }
 
-// A consumer comes although the database cannot be written for a moment; one that
-// never can be is told.
+// A subscription survives a database that cannot be written for a short time. If the
+// database stays unwritable, Subscribe returns an error.
 func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
 	for name, mended := range map[string]bool{"for a moment": true, "for good": false} {
 		t.Run(name, func(t *testing.T) {
@@ -105,8 +105,8 @@ func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
 	}
 }
 
-// A consumer that joins while the dispatcher is about to give up is served by
-// the next one; it does not sit there until its context ends.
+// A consumer that joins while the dispatcher is giving up must be served by the next
+// dispatcher, and not idle until its context ends.
 func TestConsumerThatJoinsAGroupThatGivesUpIsServed(t *testing.T) {
 	database, b := open(t)
 	s := bus.Subscription{Topic: bustest.Topic, Group: "g"}

@@ -12,11 +12,10 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// D6: work that runs keeps its delivery by heartbeat, so that another engine on
-// the same rows leaves it alone. The control is the same with a holder whose
-// clock stands still, which never renews: its work runs twice. The time is that of
-// a bubble: a machine that stands still for longer than a lease would be a holder
-// that does not renew it.
+// D6: heartbeats renew the lease of running work, so another engine on the same rows
+// does not start it. The control is a holder whose clock is stopped, which never renews
+// its lease: its work runs twice. The test uses a synctest bubble, because on a real
+// clock a suspended machine would also fail to renew a lease.
 func TestHeartbeatsKeepWorkFromRunningTwice(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -35,9 +34,9 @@ func TestHeartbeatsKeepWorkFromRunningTwice(t *testing.T) {
 	}
 }
 
-// runsBeside lets one engine hold an event, begins to serve its group with a
-// second one, and counts how often the event is run while the first still does.
-// An event is claimed if its group is served when it is published.
+// runsBeside lets one engine run an event, starts a second engine for the same group,
+// and counts the runs of the event while the first still runs. If claimed is set, the
+// group has a consumer when the event is published.
 func runsBeside(t *testing.T, claimed, beating bool) int {
 	t.Helper()
 	const lease = 6 * time.Second
@@ -98,7 +97,7 @@ func runsBeside(t *testing.T, claimed, beating bool) int {
 		time.Sleep(5 * time.Millisecond)
 	}
 	ran := make(chan string, 2)
-	// One lane at a time: what may be taken over comes before the newer event.
+	// One lane at a time: an event that can be taken over runs before the newer event.
 	endSecond := serve(time.Now, "second", "mark", func(_ context.Context, d bus.Delivery) error {
 		ran <- d.ID
 		return nil

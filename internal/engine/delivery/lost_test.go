@@ -15,8 +15,8 @@ import (
 	"lilac/internal/testkit/logtest"
 )
 
-// An event that was to be tried again and is in the log no more is lost, whatever its
-// age: that is an error, and said as what it is.
+// An event that waits for a retry but is no longer in the log is lost, whatever its age.
+// It must be logged as an error that says so.
 func TestEventMissingFromTheLogIsAnError(t *testing.T) {
 	patience, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()

@@ -13,8 +13,8 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// An event that is to be tried again in seconds does not wait until a clock
-// that was set back is where it had been.
+// A retry that is due in seconds must not wait until a clock that was set back reaches
+// its old time again.
 func TestClockSetBackDoesNotDelayRetries(t *testing.T) {
 	patience, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()

@@ -7,8 +7,8 @@ import (
 	"lilac/internal/engine/delivery"
 )
 
-// What is pushed while a reader looks again and again, and mostly finds
-// nothing, comes once and in order.
+// Records that are pushed while a reader polls the queue arrive once and in order, even
+// if most polls find nothing.
 func TestTailQueueLosesNothingAfterSpuriousRereads(t *testing.T) {
 	const records = 20_000
 	q := delivery.NewTailQueue(records)

@@ -23,14 +23,14 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// losses are the ways in which Redis forgets what it acknowledged.
+// losses are the ways in which Redis loses acknowledged events.
 var losses = map[string]func(s *redistest.Server, before redistest.Snapshot){
 	"its last appends": func(s *redistest.Server, before redistest.Snapshot) { s.Rollback(before) },
 	"everything":       func(s *redistest.Server, _ redistest.Snapshot) { s.FlushAll() },
 }
 
-// Nobody notices that Redis forgot: what it lost is there again at the places
-// it had, and each event is handled once.
+// A loss in Redis is invisible to consumers: lost events are restored at their old
+// positions, and each event is handled once.
 func TestEventsThatRedisLosesAreRestored(t *testing.T) {
 	for name, lose := range losses {
 		t.Run(name, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestEventsThatRedisLosesAreRestored(t *testing.T) {
 	}
 }
 
-// The control: without the outgoing rows and what is in memory the events are
-// gone, and the comparison above sees it.
+// The control: without the outgoing rows and the events in memory, the events are lost,
+// and the comparison above detects it.
 func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
@@ -74,9 +74,8 @@ func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 	w.detach()
 }
 
-// An event whose answer got lost has its place before events that are sent
-// earlier than it the second time. All of them reach the tail, and are given
-// back when Redis forgets.
+// An event whose reply was lost keeps a position before events that are sent before its
+// second attempt. All of them reach the tail, and are restored when Redis loses them.
 func TestResentEventsAreDeliveredAndRestored(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := faultproxy.Start(t, server.Addr)
@@ -129,8 +128,8 @@ func TestResentEventsAreDeliveredAndRestored(t *testing.T) {
 	}
 }
 
-// A tail that has seen all there was goes on when Redis has lost it for good, and
-// one that has seen nothing when the first event's answer gets lost.
+// A tail that has caught up continues when Redis has lost all events permanently. A tail
+// that has seen nothing continues when the reply to the first event is lost.
 func TestTailThatIsCaughtUpContinues(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
@@ -146,7 +145,7 @@ func TestTailThatIsCaughtUpContinues(t *testing.T) {
 	until(t, "the first is seen", func() bool { _, n := w.counts(); return n == 1 })
 	w.detach()
 	w.close()
-	w.open() // what was sent is not in memory any more
+	w.open() // the new process does not have the sent events in memory
 	w.attach()
 	w.afterLoss(server.FlushAll)
 	w.healthy()
@@ -161,8 +160,8 @@ func TestTailThatIsCaughtUpContinues(t *testing.T) {
 	}
 }
 
-// What Redis loses long after it was handled is not kept by anybody: who reads on
-// from before it is told, and who has seen it is not.
+// Events that Redis loses long after they were handled cannot be restored. A reader that
+// continues from before them gets ErrTrimmed; a reader that has seen them does not.
 func TestReaderGetsErrTrimmedForEventsLostForGood(t *testing.T) {
 	var passed atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
@@ -227,7 +226,7 @@ func TestReaderGetsErrTrimmedForEventsLostForGood(t *testing.T) {
 	w.detach()
 }
 
-// forgetRows removes the outgoing rows, of what was sent and of what waits.
+// forgetRows removes all outgoing rows, sent and unsent.
 func forgetRows(t testing.TB, database *db.DB) {
 	t.Helper()
 	if err := database.Update(context.Background(), func(tx *db.Tx) error {
@@ -238,15 +237,15 @@ func forgetRows(t testing.TB, database *db.DB) {
 	}
 }
 
-// What a publisher that found no group hands over when the first one has been
-// declared meanwhile is the group's: it survives a Redis that forgets, too.
+// If the first group of a topic is declared after a publisher found none, the group must
+// still get the publisher's events, even if Redis loses them.
 func TestAPublisherThatIsLateForTheFirstGroupLosesNothing(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	dir := t.TempDir()
 	var late atomic.Bool
 	looked, declared := make(chan struct{}), make(chan struct{})
 	options := redisbus.Options{URL: server.URL(), Options: delivery.Options{TrimEvery: -1, Now: func() time.Time {
-		// Who publishes looks at the clock after it has looked for groups.
+		// Publish reads the clock after it has checked for groups.
 		if late.Load() && bytes.Contains(debug.Stack(), []byte("(*Bus).Publish(")) && late.CompareAndSwap(true, false) {
 			close(looked)
 			<-declared
@@ -274,8 +273,8 @@ func TestAPublisherThatIsLateForTheFirstGroupLosesNothing(t *testing.T) {
 	})
 }
 
-// Events that nobody has handled yet survive a Redis that forgets, also while
-// no process of ours runs.
+// Unhandled events survive a loss in Redis, even if the loss happens while no process of
+// the program is running.
 func TestPendingRowsSurviveALossInRedis(t *testing.T) {
 	for name, lose := range losses {
 		for _, running := range []bool{true, false} {
@@ -321,8 +320,9 @@ func TestPendingRowsSurviveALossInRedis(t *testing.T) {
 	}
 }
 
-// A Redis that takes the place of another one for a while (a volume that is not
-// mounted, another index in the URL) leaves what it got to the one that comes back.
+// If another Redis replaces the usual one for a while (a volume that is not mounted, or a
+// wrong database index in the URL), the usual one receives the missing events when it
+// comes back.
 func TestOlderRedisReceivesTheMissingEvents(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
@@ -347,7 +347,7 @@ func TestOlderRedisReceivesTheMissingEvents(t *testing.T) {
 	w.detach()
 }
 
-// What is published while Redis is away is accepted, and arrives in order.
+// Events that are published while Redis is unavailable are accepted and arrive in order.
 func TestEventsPublishedDuringAnOutageArrive(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())

@@ -22,7 +22,7 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// patience is how long something that must happen is waited for.
+// patience is the timeout for something that must happen.
 const patience = time.Minute
 
 func until(t testing.TB, what string, ok func() bool) {
@@ -34,8 +34,8 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// done waits until nothing is left, for as long as it becomes less: on a busy
-// machine much takes long. It reports whether that came.
+// done waits until left returns 0, as long as the number keeps falling, because a busy
+// machine is slow. It reports whether left reached 0.
 func done(within time.Duration, left func() int) bool {
 	fewest, end := math.MaxInt, time.Time{}
 	for {
@@ -57,8 +57,8 @@ type world struct {
 	server   *redistest.Server
 	dir, url string
 	caFile   string
-	// replyWithin is how long an answer of Redis is waited for; the zero value is the
-	// tests' patience, since a machine that stands still is no outage.
+	// replyWithin is the timeout of a reply of Redis. The default is patience, because
+	// a suspended machine is not an outage.
 	replyWithin time.Duration
 	acceptLoss  bool
 	db          *db.DB
@@ -67,7 +67,7 @@ type world struct {
 	mu      sync.Mutex
 	handled []string
 	tailed  []string
-	// topic is what is published to beside the group's topic, and tailed; default plain.
+	// topic is the topic of the tail; default plain.
 	topic event.Topic
 	now   func() time.Time
 	stop  context.CancelFunc
@@ -76,8 +76,7 @@ type world struct {
 
 var group = bus.Subscription{Topic: bustest.Topic, Group: "g"}
 
-// plain is an output, which no group handles; aged is a topic of the other kind, which
-// has an index of its ids.
+// plain is an output, which no group handles; aged is a topic with an index of ids.
 const (
 	plain event.Topic = "out.req.test:plain:1"
 	aged  event.Topic = "test.aged"
@@ -91,8 +90,8 @@ func newWorld(t testing.TB, server *redistest.Server, url string) *world {
 	return w
 }
 
-// newHastyWorld waits for an answer of Redis as long as the program does: there it
-// gets lost.
+// newHastyWorld uses the program's timeout for replies of Redis, for tests in which
+// replies are lost.
 func newHastyWorld(t testing.TB, server *redistest.Server, url string) *world {
 	w := &world{t: t, server: server, dir: t.TempDir(), url: url, replyWithin: 3 * time.Second}
 	w.open()
@@ -112,8 +111,8 @@ func (w *world) close() {
 	closeBus(w.t, w.db, w.bus)
 }
 
-// attach consumes and tails until detach. A handler's work and its
-// acknowledgement are one transaction, as in the cores.
+// attach consumes and tails until detach. The handler acknowledges in the transaction of
+// its work, as the cores do.
 func (w *world) attach() {
 	w.t.Helper()
 	if err := w.bus.Declare(context.Background(), group); err != nil {
@@ -159,7 +158,7 @@ func (w *world) detach() {
 	}
 }
 
-// publish publishes n events for the group and n for the tail, in turn.
+// publish publishes n events for the group and n for the tail, alternating.
 func (w *world) publish(prefix string, n int) {
 	w.t.Helper()
 	for i := range n {
@@ -178,7 +177,7 @@ func (w *world) counts() (handled, tailed int) {
 	return len(w.handled), len(w.tailed)
 }
 
-// missing is how many of so many are not yet there.
+// missing returns how many of the expected events have not arrived yet.
 func (w *world) missing(handled, tailed int) int {
 	h, l := w.counts()
 	return max(0, handled-h) + max(0, tailed-l)
@@ -193,8 +192,8 @@ func names(groups ...any) (out []string) {
 	return out
 }
 
-// expect waits for the events and checks that each came once, and to the tail
-// in order.
+// expect waits for the events and checks that each arrived once, and at the tail in
+// order.
 func (w *world) expect(want []string) {
 	w.t.Helper()
 	if wrong := w.differs(want, patience); wrong != "" {
@@ -202,8 +201,8 @@ func (w *world) expect(want []string) {
 	}
 }
 
-// differs waits for the events, as long as more of them come, and says what is
-// different from each of them having come once, and to the tail in order.
+// differs waits for the events as long as more of them arrive. It describes the
+// difference from the expected result: each event once, and at the tail in order.
 func (w *world) differs(want []string, within time.Duration) (wrong string) {
 	done(within, func() int { return w.missing(len(want), len(want)) })
 	w.mu.Lock()
@@ -217,8 +216,8 @@ func (w *world) differs(want []string, within time.Duration) (wrong string) {
 	return wrong
 }
 
-// fetch reads on. On a busy machine Redis can be away for a moment, and who reads
-// may wait until it is back.
+// fetch reads the events after a position. It retries, because on a busy machine Redis
+// can be unavailable for a moment.
 func (w *world) fetch(topic event.Topic, after bus.Position) []bus.Delivery {
 	w.t.Helper()
 	got, err := w.tryFetch(topic, after)
@@ -237,7 +236,7 @@ func (w *world) tryFetch(topic event.Topic, after bus.Position) (got []bus.Deliv
 	return got, err
 }
 
-// places are the events of a topic that Redis holds, with their positions.
+// places returns the events of a topic in Redis with their positions.
 func (w *world) places(topic event.Topic) map[string]bus.Position {
 	out := map[string]bus.Position{}
 	var after bus.Position
@@ -252,7 +251,8 @@ func (w *world) places(topic event.Topic) map[string]bus.Position {
 	}
 }
 
-// hold keeps everybody from writing rows until release, which may be called again.
+// hold blocks all writes to the database until release is called. release may be called
+// again.
 func (w *world) hold() (release func()) {
 	w.t.Helper()
 	held, released, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -273,8 +273,8 @@ func (w *world) healthy() {
 	until(w.t, "Redis can be used", func() bool { return w.bus.Healthy(context.Background()) == nil })
 }
 
-// afterLoss waits until a loss is noticed and mended: there is one more epoch.
-// Nobody looks at a Redis from which nobody wants anything, so it is asked.
+// afterLoss runs lose and waits until the loss is noticed and repaired, which increments
+// the epoch. It queries Redis, because the engine does not check an idle Redis.
 func (w *world) afterLoss(lose func()) {
 	w.t.Helper()
 	before := w.epoch()

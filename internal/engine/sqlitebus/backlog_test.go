@@ -13,10 +13,10 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// BenchmarkBacklog is P8: what an event costs a group that has a backlog, as
-// processor time, for short and long ones: in many lanes, and where all wait
-// for one. Short backlogs are handled again by new groups until as many events
-// were handled as in a long one. With LILAC_LONG=1 up to a million.
+// BenchmarkBacklog is P8: the CPU time per event of a group with a backlog, for short
+// and long backlogs, with many lanes and with one. New groups handle short backlogs
+// again until the number of events is that of a long one. With LILAC_LONG=1, the longest
+// backlog has a million events.
 func BenchmarkBacklog(b *testing.B) {
 	const handled = 100_000
 	sizes := []int{1000, 10_000, 100_000}

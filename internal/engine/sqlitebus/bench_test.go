@@ -29,8 +29,8 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// bareLoop is the least that syncs an event with group commit: a goroutine, a
-// prepared insert into the same table, one commit for what waits.
+// bareLoop is the minimal implementation of synced inserts with group commit: one
+// goroutine, a prepared insert into the same table, and one commit for all waiting events.
 func bareLoop(b *testing.B) func(i int) error {
 	pool, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bare.db")+
 		"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(4000)")
@@ -93,7 +93,7 @@ func BenchmarkTailLatency(b *testing.B) {
 	bustest.TailLatency(b, engine)
 }
 
-// BenchmarkGroupLatency is the way to a group's handler that does nothing.
+// BenchmarkGroupLatency measures the latency from publish to a group's empty handler.
 func BenchmarkGroupLatency(b *testing.B) {
 	_, engine := openBus(b, b.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	ctx, cancel := context.WithCancel(context.Background())

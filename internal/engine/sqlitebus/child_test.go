@@ -13,7 +13,7 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// What a child is told beyond what every engine's is.
+// Environment variables of a child, in addition to those that all engines use.
 const (
 	childSync = "LILAC_TEST_SYNC"
 	childFrom = "LILAC_TEST_FROM"
@@ -28,8 +28,8 @@ func openChild(ctx context.Context, dir string) (bus.Bus, error) {
 	return sqlitebus.New(database, sqlitebus.Options{})
 }
 
-// childPublish publishes for ever with eight publishers and prints each id
-// once it is acknowledged.
+// childPublish publishes forever with eight publishers, and prints each id once it is
+// acknowledged.
 func childPublish(b bus.Bus) error {
 	from, _ := strconv.Atoi(os.Getenv(childFrom))
 	most, _ := strconv.Atoi(os.Getenv(childMost))

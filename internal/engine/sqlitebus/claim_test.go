@@ -13,8 +13,7 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// consume subscribes until stop is called, which returns when the
-// subscription has ended.
+// consume subscribes until stop is called. stop returns when the subscription has ended.
 func consume(t *testing.T, engine *sqlitebus.Bus, s bus.Subscription, h bus.Handler) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -78,7 +77,7 @@ func TestAnIdleConsumerCostsNoTransactionOfItsOwn(t *testing.T) {
 			publish(t, engine, "first", "l")
 			receive(t, handled)
 			var last int64
-			for i := range events { // what the first event set off has to settle
+			for i := range events { // the first events warm up
 				if i == 5 {
 					last = commits.Load()
 				}
@@ -134,7 +133,7 @@ func TestStoppingWhileWaitingInALaneIsNotAnAttempt(t *testing.T) {
 	receive(t, stopped)
 	later := make(chan bus.Delivery, 4)
 	consume(t, engine, s, func(_ context.Context, d bus.Delivery) error { later <- d; return nil })
-	for len(begun) > 0 { // began before the stop after all
+	for len(begun) > 0 { // handlers that started just before the stop
 		<-begun
 	}
 	publish(t, engine, "last", "l")

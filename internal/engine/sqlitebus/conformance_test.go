@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// storage is where an engine keeps what it has, with the clock that it goes by.
+// storage is the storage and the clock of an engine.
 type storage struct {
 	dir   string
 	sync  string // as in [db.Options]

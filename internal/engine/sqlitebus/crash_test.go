@@ -45,7 +45,7 @@ func missing(acked []string, stored map[string]bool) (lost int) {
 	return lost
 }
 
-// D1: what was acknowledged survives kill -9.
+// D1: acknowledged events survive kill -9.
 func TestAcknowledgedSurvivesKill(t *testing.T) {
 	loops := 5
 	if bustest.Long() {
@@ -61,7 +61,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 			}
 		}
 		acked = append(acked, c.Kill()...)
-		// What was cut off in the middle of a line was not acknowledged in full.
+		// An incomplete last line is not a full acknowledgement.
 		if last := acked[len(acked)-1]; strings.Count(last, "-") != 3 {
 			acked = acked[:len(acked)-1]
 		}
@@ -102,8 +102,8 @@ var (
 	eventID    = regexp.MustCompile(`e-\d+-\d+-\d+`)
 )
 
-// earlyAcks counts the acknowledgements (ids on stdout) that were written before
-// a sync had ended that followed the write of the event to the database.
+// earlyAcks counts the acknowledgements (ids on stdout) that were written before the end
+// of a sync that followed the write of the event.
 func earlyAcks(t *testing.T, strace, sync string) (early, acks int) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -161,7 +161,7 @@ func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.Lapse
 // D7: a handler that ends the process gets exactly five attempts.
 func TestPoisonThatEndsTheProcessIsCounted(t *testing.T) { bustest.ExitingPoison(t, fresh(t)) }
 
-// fresh is storage that nobody has used.
+// fresh returns unused storage.
 func fresh(t testing.TB) bustest.Storage {
 	s := storage{dir: t.TempDir(), skew: new(atomic.Int64)}
 	return bustest.Storage{Dir: s.dir, Open: s.open}

@@ -26,7 +26,7 @@ func TestFlippedBytesAreFound(t *testing.T) {
 	switch {
 	case bustest.Long():
 		flips = 2000
-	case testing.Short(): // with the race detector, for which one is like the other
+	case testing.Short(): // with the race detector, where more flips would find nothing new
 		flips = 15
 	}
 	dir := t.TempDir()
@@ -77,7 +77,8 @@ func withBus(fn func(context.Context, *sqlitebus.Bus) ([]string, error)) func(co
 	}
 }
 
-// servedWrong reads the log and the dead letters, beyond damaged ones.
+// servedWrong reads the log and the dead letters, skipping damaged rows, and returns the
+// events that differ from the published ones.
 func servedWrong(ctx context.Context, b *sqlitebus.Bus, want []event.Event) (wrong []string) {
 	published := make(map[string]event.Event, len(want))
 	for _, e := range want {
@@ -103,7 +104,7 @@ func servedWrong(ctx context.Context, b *sqlitebus.Bus, want []event.Event) (wro
 		return wrong
 	}
 	for _, l := range letters {
-		if l.Event.Type == "damaged" { // and nothing else of it is told
+		if l.Event.Type == "damaged" { // the other fields must be empty
 			if diff := cmp.Diff(bus.DeadLetter{ID: l.ID, Event: event.Event{Type: "damaged"}, Reason: l.Reason}, l); diff != "" {
 				wrong = append(wrong, "damaged dead letter "+l.ID)
 			}
@@ -116,7 +117,8 @@ func servedWrong(ctx context.Context, b *sqlitebus.Bus, want []event.Event) (wro
 	return wrong
 }
 
-// A damaged row does not stop a group: it is set aside, named, and the log keeps it.
+// A damaged row does not stop a group: it becomes a dead letter that names the row, and
+// the log keeps the row.
 func TestDamagedRowIsSetAside(t *testing.T) {
 	database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -154,8 +156,8 @@ func TestDamagedRowIsSetAside(t *testing.T) {
 	}
 }
 
-// A dead letter that is damaged is listed as that and can be dropped; the
-// others stay as they are.
+// A damaged dead letter is listed as damaged and can be dropped; the others do not
+// change.
 func TestDamagedDeadLetterHidesNoOther(t *testing.T) {
 	database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,8 +212,8 @@ func TestDamagedDeadLetterHidesNoOther(t *testing.T) {
 	}
 }
 
-// A replay that is damaged is a dead letter that says so; it is not handled, and
-// holds up nothing.
+// A damaged replay becomes a dead letter that says so. It is not handled and does not
+// block its lane.
 func TestADamagedReplayIsSetAside(t *testing.T) {
 	for name, damage := range map[string]string{
 		"another event": "UPDATE bus_pending SET event = CAST(replace(CAST(event AS TEXT), 'e0', 'f0') AS BLOB)",

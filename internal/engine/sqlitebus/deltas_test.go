@@ -13,8 +13,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// BenchmarkDeltas is what the words of many streams cost the bus: each round
-// publishes one delta on 50 of them, as the runner does.
+// BenchmarkDeltas measures the cost of many text streams: each round publishes one delta
+// on each of 50 streams, as the runner does.
 func BenchmarkDeltas(b *testing.B) {
 	for _, streams := range []int{125, 500, 1000} {
 		b.Run(fmt.Sprint(streams), func(b *testing.B) {
@@ -45,7 +45,7 @@ func delta(stream, n int) event.Event {
 	}
 }
 
-// processorTime is what this process used so far.
+// processorTime returns the CPU time that this process has used.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -13,9 +13,9 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// Events that were taken while the database could not be written belong to the
-// next consumer: the place in the log does not move past them without their
-// pending rows, however soon the database recovers.
+// Events that were admitted while the database could not be written go to the next
+// consumer: the cursor must not move past them without their pending rows, however soon
+// the database recovers.
 func TestEventsOfAnAbandonedWriteAreRedelivered(t *testing.T) {
 	delivered := make(chan struct{}, 100)
 	database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
@@ -30,8 +30,8 @@ func TestEventsOfAnAbandonedWriteAreRedelivered(t *testing.T) {
 	}
 	alter(t, database, `CREATE TRIGGER refuse BEFORE INSERT ON bus_pending BEGIN SELECT raise(FAIL, 'full'); END`)
 
-	// The trigger refuses pending rows only, as if the disk had room again by
-	// the time the consumer leaves.
+	// The trigger rejects only pending rows, as if the disk had space again by the time
+	// the consumer leaves.
 	consuming, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {

@@ -17,9 +17,8 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// However short its queue is and wherever it begins, a tail has no gap and
-// nothing twice when it leaves the pushed events for the log and rejoins them
-// while events go on being published.
+// A tail has no gap and no duplicates when it switches from its queue to the log and
+// back while more events are published. This holds for any queue length and start.
 func TestTailRejoinsWithoutGap(t *testing.T) {
 	checks := "15"
 	if bustest.Long() {
@@ -66,10 +65,11 @@ func TestTailRejoinsWithoutGap(t *testing.T) {
 		for i, n := range batches {
 			expect(fmt.Sprintf("b%d-", i), n)
 		}
-		// The end belongs to every lane that is looked at.
+		// The last event is in the lane that the tail reads.
 		last := bustest.Event(bustest.Topic, "last", lane)
 		want = append(want, last.ID)
-		// Live, all is published while the tail follows; else also while it catches up.
+		// With live, all events are published while the tail is live; otherwise some are
+		// published while it catches up.
 		begin := make(chan struct{})
 		if !live {
 			close(begin)
@@ -94,7 +94,7 @@ func TestTailRejoinsWithoutGap(t *testing.T) {
 		defer cancel()
 		var got []string
 		err = b.Tail(ctx, bus.Tail{Topic: bustest.Topic, Lane: lane, Ready: ready}, func(d bus.Delivery) error {
-			// A reader that is sometimes slow, so that its queue overflows.
+			// The reader pauses sometimes, so that its queue overflows.
 			time.Sleep(time.Duration(pauses[len(got)%len(pauses)]) * time.Microsecond)
 			if got = append(got, d.ID); d.ID == last.ID {
 				cancel()

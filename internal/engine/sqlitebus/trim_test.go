@@ -10,8 +10,8 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// D4: whatever is published, handled, refused, trimmed and restarted, every
-// event is handled by every group.
+// D4: every group handles every event, in any sequence of publishing, handling,
+// failing, trimming and restarting.
 func TestTrimmingNeverDropsWork(t *testing.T) {
 	sequences := 40
 	if bustest.Long() {
@@ -20,8 +20,7 @@ func TestTrimmingNeverDropsWork(t *testing.T) {
 	bustest.Trimming(t, sequences, openTrimmed)
 }
 
-// The control of D4: a trim that keeps the newest events and looks at nothing
-// else, as MAXLEN does, loses work.
+// The control of D4: a trim that keeps only the newest events, like MAXLEN, loses work.
 func TestControlMaxLenLosesWork(t *testing.T) {
 	bustest.TrimmingLoses(t, openTrimmed, func(e bustest.Engine, _ event.Topic, newest int) {
 		if err := e.DB.Update(t.Context(), func(tx *db.Tx) error {
@@ -36,8 +35,8 @@ func TestControlMaxLenLosesWork(t *testing.T) {
 	})
 }
 
-// openTrimmed opens a fresh engine for sequences. What they prove is logic; the
-// syncs would only make it slow.
+// openTrimmed opens a fresh engine for sequences. It disables syncs, because the
+// sequences test logic and syncs would only slow them down.
 func openTrimmed(t testing.TB) bustest.Engine {
 	t.Helper()
 	return storage{
