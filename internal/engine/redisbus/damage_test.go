@@ -21,7 +21,7 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// D3: whatever byte of an entry changes, it is found and never served.
+// D3: a changed byte anywhere in an entry is detected, and the entry is never served.
 func TestFlippedBytesOfEntriesAreFound(t *testing.T) {
 	for topic, lacks := range map[event.Topic]string{plain: "lacks 1 entries", aged: "19 entries"} {
 		t.Run(string(topic), func(t *testing.T) { flippedBytesAreFound(t, topic, lacks) })
@@ -91,8 +91,8 @@ func flippedBytesAreFound(t *testing.T, topic event.Topic, lacks string) {
 	}
 }
 
-// servedWrong says which event is not served as it was published. One that is
-// not served at all is not wrong.
+// servedWrong describes an event that differs from the published one. An event that is
+// not served at all does not count.
 func servedWrong(ctx context.Context, b bus.Bus, want []event.Event) string {
 	got, err := b.Fetch(ctx, want[0].Topic, "", len(want))
 	if err != nil {
@@ -106,7 +106,7 @@ func servedWrong(ctx context.Context, b bus.Bus, want []event.Event) string {
 	return ""
 }
 
-// rewrite makes a stream hold these entries and no others.
+// rewrite replaces the entries of a stream.
 func rewrite(server *redistest.Server, key string, entries []any) {
 	args := []string{"EVAL", `redis.call('DEL', KEYS[1])
 		local i = 1
@@ -126,8 +126,8 @@ func rewrite(server *redistest.Server, key string, entries []any) {
 	server.Do(args...)
 }
 
-// What cannot go back to its place is not dropped in silence, and a stream that is
-// something else is not taken for one that goes on.
+// Events that cannot be restored to their positions are reported, and a stream with other
+// content is not continued.
 func TestLossThatCannotBeRestoredIsReported(t *testing.T) {
 	for _, topic := range []event.Topic{plain, aged} {
 		t.Run(string(topic), func(t *testing.T) { whatCannotBeRestoredIsSaid(t, topic) })
@@ -167,7 +167,7 @@ func whatCannotBeRestoredIsSaid(t *testing.T, topic event.Topic) {
 	}
 }
 
-// A row that is never sent does not wait for Redis any more.
+// A damaged row is never sent, so it does not count as unsent.
 func TestADamagedRowDoesNotWait(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	database, b := openBus(t, t.TempDir(), db.Options{}, redisbus.Options{URL: server.URL()})
@@ -195,7 +195,7 @@ func TestADamagedRowDoesNotWait(t *testing.T) {
 	until(t, "nothing waits", func() bool { return b.Unsent() == 0 })
 }
 
-// A reader of one lane gets no other one's events, whatever follows them.
+// A reader of one lane gets no events of other lanes, even if a damaged entry follows.
 func TestALaneIsReadUpToADamagedEntry(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
@@ -219,8 +219,8 @@ func TestALaneIsReadUpToADamagedEntry(t *testing.T) {
 	}
 }
 
-// An entry of another program stops a group, which says so: its place would be
-// behind all that we give out.
+// An entry of another program stops a group, which reports it: the entry's id is greater
+// than all positions that the engine assigns.
 func TestAnEntryOfAnotherProgramIsNamedAndNothingHandledTwice(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())

@@ -21,7 +21,7 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// What a child is told beyond what every engine's is.
+// Environment variables of a child, in addition to those that all engines use.
 const (
 	childURL   = "LILAC_TEST_URL"
 	childRound = "LILAC_TEST_ROUND"
@@ -35,8 +35,8 @@ func openChild(ctx context.Context, dir string) (bus.Bus, error) {
 	return redisbus.Open(ctx, database, redisbus.Options{URL: os.Getenv(childURL)})
 }
 
-// childPublish publishes for ever, half of it for a group and half not, and
-// prints topic and id once they are acknowledged.
+// childPublish publishes forever, half of the events to a topic with a group, and prints
+// topic and id of each event once it is acknowledged.
 func childPublish(b bus.Bus) error {
 	var all sync.WaitGroup
 	for w := range 8 {
@@ -71,9 +71,8 @@ func missing(acked []string, w *world) (lost int) {
 	return lost
 }
 
-// handledOnly leaves out the events that no group handles: of those Redis may
-// lose the last two seconds when it dies together with the program, whose memory
-// has them otherwise.
+// handledOnly removes the events that no group handles. If Redis dies together with the
+// program, which keeps these events only in memory, the last two seconds may be lost.
 func handledOnly(acked []string) (out []string) {
 	for _, line := range acked {
 		if strings.HasPrefix(line, string(bustest.Topic)+" ") {
@@ -83,8 +82,8 @@ func handledOnly(acked []string) (out []string) {
 	return out
 }
 
-// written waits until Redis has written its append-only file. While a sync is
-// slow it answers before it writes.
+// written waits until Redis has written its append-only file. During a slow sync, Redis
+// replies before it writes.
 func written(t testing.TB, server *redistest.Server) {
 	t.Helper()
 	until(t, "the append-only file is written", func() bool {
@@ -92,8 +91,8 @@ func written(t testing.TB, server *redistest.Server) {
 	})
 }
 
-// D1: what was acknowledged survives kill -9 of the program, and what a group
-// handles survives that of the program and Redis together.
+// D1: acknowledged events survive kill -9 of the program. Events of a topic with a group
+// survive kill -9 of the program and Redis together.
 func TestAcknowledgedSurvivesKill(t *testing.T) {
 	loops, each := 6, 250
 	if bustest.Long() {
@@ -112,7 +111,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 		for range each + 13*(n%20) {
 			acked = append(acked, c.Line())
 		}
-		if n%3 == 1 { // the program goes on while Redis is killed
+		if n%3 == 1 { // the program keeps running while Redis is killed
 			server.Kill()
 			for range 50 {
 				acked = append(acked, c.Line())
@@ -122,7 +121,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 		if n%3 == 2 {
 			server.Kill()
 		}
-		// What was cut off in the middle of a line was not acknowledged in full.
+		// An incomplete last line is not a full acknowledgement.
 		if last := acked[len(acked)-1]; !strings.HasSuffix(last, " .") {
 			acked = acked[:len(acked)-1]
 		}
@@ -141,7 +140,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 		t.Errorf("%d of %d acknowledged events are lost", lost, len(all))
 	}
 	t.Logf("%d kills, %d acknowledged", loops, len(all))
-	// The control: one that is acknowledged and not there is noticed.
+	// The control: an acknowledged event that is missing is noticed.
 	topic, id, _ := strings.Cut(strings.TrimSuffix(all[0], " ."), " ")
 	server.Do("XDEL", "lilac:s:"+topic, string(w.places(event.Topic(topic))[id]))
 	if lost := missing(all, w); lost != 1 {
@@ -167,7 +166,7 @@ func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.Lapse
 // D7: an event whose handler ends the process is tried five times.
 func TestPoisonThatEndsTheProcessIsCounted(t *testing.T) { bustest.ExitingPoison(t, fresh(t)) }
 
-// fresh is storage that nobody has used.
+// fresh returns unused storage.
 func fresh(t testing.TB) bustest.Storage {
 	server := redistest.Start(t, redistest.Options{})
 	s := storage{server: server, prefix: redisbus.DefaultPrefix, dir: t.TempDir(), skew: new(atomic.Int64)}
@@ -182,9 +181,9 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An event that was in Redis when the program died, which had not noted it yet, is
-// sent again before a group or a tail can read it: if Redis then forgets it, it is
-// given back at the place where it was read.
+// An event that Redis has, but that the program did not mark as sent before it died, is
+// sent again before a group or a tail can read it. If Redis then loses the event, it is
+// restored at the position where it was read.
 func TestEventsOfADeadProcessAreRecordedBeforeReads(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
@@ -208,8 +207,8 @@ func TestEventsOfADeadProcessAreRecordedBeforeReads(t *testing.T) {
 	if w.db, err = db.Open(t.Context(), db.Options{Dir: w.dir, Migrations: redisbus.Migrations}); err != nil {
 		t.Fatal(err)
 	}
-	// What says that Redis can be used is said before anything else is sent, so
-	// what is not noted then is not noted by chance later.
+	// The log line that Redis is usable is written before any other batch is sent, so a
+	// row that is unmarked then cannot be marked by chance later.
 	unsent := -1
 	log := slog.New(slog.NewTextHandler(lines(func(line string) {
 		if unsent < 0 && strings.Contains(line, "redis can be used") {

@@ -17,8 +17,8 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// Rows that Redis got from a process which was killed before it noted that, or whose notes
-// a power cut took back, are there once: also where nothing at all is known of the output.
+// Rows that Redis got, but that are not marked as sent because the process was killed or
+// a power cut undid the marks, are stored once, even if nothing is known about the output.
 func TestRowsThatWereSentAndNotNotedAreThereOnce(t *testing.T) {
 	w := newWorld(t, redistest.Start(t, redistest.Options{}), "")
 	if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return tx.Publish(bustest.Events(plain, "e", 3, "l")...) }); err != nil {
@@ -48,8 +48,8 @@ func TestRowsThatWereSentAndNotNotedAreThereOnce(t *testing.T) {
 	}
 }
 
-// newAgingWorld is a world with a clock, and what lets so much time pass that nothing is
-// remembered of the outputs, and none of their events is kept.
+// newAgingWorld returns a world with a test clock. pass advances the clock until the
+// engine has forgotten all outputs and their recent events.
 func newAgingWorld(t testing.TB) (w *world, pass func()) {
 	var passed atomic.Int64
 	w = &world{t: t, server: redistest.Start(t, redistest.Options{}), dir: t.TempDir(), now: func() time.Time {
@@ -66,9 +66,9 @@ func newAgingWorld(t testing.TB) (w *world, pass func()) {
 	}
 }
 
-// An output that was silent for long is read before it goes on. When Redis has just lost
-// its last events, and nobody has noticed that yet, what comes next is not put where they
-// were: who has seen them would not see it.
+// An output without events for a long time is read before it continues. If Redis lost its
+// last events and the engine has not noticed yet, new events must not reuse their
+// positions: readers that have seen the lost events would miss the new ones.
 func TestUnnoticedLossDoesNotReusePositions(t *testing.T) {
 	w, pass := newAgingWorld(t)
 	w.publish("a", 3)
@@ -91,8 +91,8 @@ func TestUnnoticedLossDoesNotReusePositions(t *testing.T) {
 	w.detach()
 }
 
-// A stream takes no place up to the newest that it ever had, also when that entry was
-// removed by hand: an output that is read again goes on behind it.
+// Redis rejects ids up to the newest that a stream ever had, even if that entry was
+// removed by hand. An output that is read again must continue after it.
 func TestAnOutputGoesOnBehindWhatWasRemovedByHand(t *testing.T) {
 	for name, removed := range map[string]int{"the last entry": 1, "all of them": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -121,14 +121,15 @@ func TestAnOutputGoesOnBehindWhatWasRemovedByHand(t *testing.T) {
 	}
 }
 
-// reads is how many scripts a server has run.
+// reads returns the number of scripts that a server has run.
 func reads(server *redistest.Server) (n int) {
 	_, stat, _ := strings.Cut(server.Do("INFO", "commandstats").(string), "cmdstat_evalsha:calls=")
 	n, _ = strconv.Atoi(strings.Split(stat, ",")[0])
 	return n
 }
 
-// writeAnew runs what the page about operations says of an entry of another program.
+// writeAnew runs the command in docs/operations.md that removes an entry of another
+// program.
 func writeAnew(t *testing.T, server *redistest.Server, key, id string) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/operations.md")
@@ -143,8 +144,8 @@ func writeAnew(t *testing.T, server *redistest.Server, key, id string) {
 	server.Do("EVAL", script, "1", key, id)
 }
 
-// What another program put into an output stops what follows, and is named until it is
-// removed as it is said, however its place looks.
+// An entry that another program added to an output blocks the events after it. It is
+// reported until it is removed as documented, whatever its id is.
 func TestAnEntryOfAnotherProgramInAnOutputIsNamed(t *testing.T) {
 	for _, id := range []string{"*", "99999-1"} {
 		t.Run(id, func(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// backWithin is when work must go on after an outage: five seconds, and more
-// where other programs take the processor.
+// backWithin returns how soon work must resume after an outage: five seconds, or more on
+// a busy machine.
 func backWithin() time.Duration {
 	if bustest.Long() {
 		return 5 * time.Second
@@ -83,12 +83,12 @@ func (w *world) pipelining() {
 	})
 }
 
-// baseOf counts the goroutines of a world that rests, with those of the client, so
-// that a connection that takes the place of a lost one has no more.
+// baseOf counts the goroutines of an idle world, including those of the client. A
+// connection that replaces a lost one must not add to them.
 func (w *world) baseOf() int {
 	w.t.Helper()
 	w.pipelining()
-	// Some come and go: the fewest of a while are those that stay.
+	// Some goroutines are short-lived, so use the minimum over a period.
 	base := goroutines()
 	for range 20 {
 		time.Sleep(5 * time.Millisecond)
@@ -100,9 +100,8 @@ func (w *world) baseOf() int {
 // goroutines returns the number of goroutines.
 func goroutines() int { return runtime.NumGoroutine() }
 
-// D8: whatever happens to Redis, prompts are accepted meanwhile, work goes on
-// within five seconds after, nothing is lost or comes twice, and no goroutine
-// stays behind.
+// D8: prompts are accepted during any outage of Redis, work resumes within five seconds
+// after it, no event is lost or duplicated, and no goroutine leaks.
 func TestOutagesAreSurvived(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
@@ -124,8 +123,8 @@ func TestOutagesAreSurvived(t *testing.T) {
 	}
 }
 
-// The control of D8: what is published meanwhile is lost without its rows. The
-// short form has the first outage alone.
+// The control of D8: without outgoing rows, events that are published during an outage
+// are lost. The short form tests only the first outage.
 func TestControlAnOutageWithoutOutgoingRowsLosesEvents(t *testing.T) {
 	chosen := outages
 	if !bustest.Long() {
@@ -171,7 +170,7 @@ func (o outage) happen(t *testing.T) (w *world, base int, end func()) {
 	return w, base, end
 }
 
-// Stopping does not wait for a Redis that does not answer.
+// Stopping does not wait for a Redis that does not reply.
 func TestStoppingIsPromptWithoutRedis(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newHastyWorld(t, server, server.URL())
@@ -193,8 +192,8 @@ func TestStoppingIsPromptWithoutRedis(t *testing.T) {
 	}
 }
 
-// A Redis that cannot be reached at the first start is probably the wrong
-// address; later it is an outage.
+// If Redis is unreachable at the first start, the address is probably wrong, so Open
+// fails. Later, it is an outage.
 func TestAnAddressThatNeverWorkedIsRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -213,8 +212,7 @@ func TestAnAddressThatNeverWorkedIsRefused(t *testing.T) {
 	}
 }
 
-// An scriptReply that does not come in time at the first start is asked for again: it may
-// be this machine that stood still.
+// A timeout at the first start is retried, because this machine may have been suspended.
 func TestAFirstStartOutlastsAnAnswerThatDoesNotCome(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := faultproxy.Start(t, server.Addr)
@@ -277,7 +275,7 @@ func TestTailsShareAConnection(t *testing.T) {
 
 func topicOf(i int) event.Topic { return bustest.Topic + event.Topic(fmt.Sprint(".", i)) }
 
-// A tail that fell behind goes on where it was when Redis is back.
+// A tail that fell behind continues at its position when Redis is back.
 func TestASlowTailOutlastsAnOutage(t *testing.T) {
 	const events = 500
 	server := redistest.Start(t, redistest.Options{})

@@ -20,8 +20,8 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// Who begins to read an output while its first event is on its way gets it, and
-// is never told that the output was removed.
+// A reader that starts while the first event of an output is in flight gets that event,
+// and never ErrTrimmed.
 func TestAnOutputThatBeginsIsNotTakenForOneThatIsGone(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
@@ -53,7 +53,7 @@ func TestAnOutputThatBeginsIsNotTakenForOneThatIsGone(t *testing.T) {
 	}
 }
 
-// read returns the ids of a topic in their order, and where the last one is.
+// read returns the ids of a topic in order, and the position of the last event.
 func (w *world) read(topic event.Topic) (ids []string, end bus.Position) {
 	w.t.Helper()
 	for {
@@ -70,8 +70,8 @@ func (w *world) read(topic event.Topic) (ids []string, end bus.Position) {
 	}
 }
 
-// What an output has is not added again, whoever added it and whatever of it is
-// remembered: it has no index of its ids.
+// An output gets each event once, whichever process added it and whatever the id index
+// remembers, although Redis has no index of its ids.
 func TestAnOutputHasEachEventOnce(t *testing.T) {
 	const before = 600 // more than is read at once
 	publish := func(w *world, ids ...string) {
@@ -131,7 +131,7 @@ func TestAnOutputHasEachEventOnce(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			// The control: one that is there twice is seen.
+			// The control: a duplicate is detected.
 			epoch, n, _ := strings.Cut(string(end), "-")
 			again := w.server.Do("XRANGE", "lilac:s:"+string(plain), "-", "+", "COUNT", "1").([]any)[0].([]any)[1].([]any)
 			w.server.Do("XADD", "lilac:s:"+string(plain), epoch+"-1"+n, "i", again[1].(string), "e", again[3].(string))
@@ -142,8 +142,8 @@ func TestAnOutputHasEachEventOnce(t *testing.T) {
 	}
 }
 
-// An output that Redis lost, or let expire, goes on at places that it never had, and who
-// reads on from before is told.
+// An output that Redis lost, or that expired, continues at unused positions, and readers
+// that continue from before the loss get ErrTrimmed.
 func TestLostOutputContinues(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){
 		"in the same process": func(*world) {},
@@ -166,7 +166,7 @@ func TestLostOutputContinues(t *testing.T) {
 			_, end := w.read(plain)
 			w.server.Do("DEL", "lilac:s:"+string(plain))
 			meanwhile(w)
-			// In one batch with what has to wait until it is known, each is there once.
+			// In one batch with an output that must be read first, each event is stored once.
 			publish(bustest.Event(other, "e1", "l"), bustest.Event(plain, "e5", "l"), bustest.Event(plain, "e2", "l"), bustest.Event(other, "e2", "l"))
 			publish(bustest.Event(plain, "e6", "l"))
 			if _, err := w.bus.Fetch(t.Context(), plain, end, 9); !errors.Is(err, bus.ErrTrimmed) {
@@ -193,9 +193,9 @@ func TestLostOutputContinues(t *testing.T) {
 	}
 }
 
-// Of an output that Redis lost when the process died what has a row is given back. Who reads
-// on from before what has none is told, who begins gets what is behind it, and nothing of it
-// passes for damage.
+// If Redis loses an output when the process dies, the events with rows are restored.
+// Readers that continue from before the other events get ErrTrimmed, and readers that
+// start get the events after them. Verify does not report the gap as damage.
 func TestGapInAnOutputIsReported(t *testing.T) {
 	w := newWorld(t, redistest.Start(t, redistest.Options{}), "")
 	direct := func(ids ...string) {
@@ -253,8 +253,8 @@ func TestGapInAnOutputIsReported(t *testing.T) {
 	}
 }
 
-// A batch that Redis takes long after it was given up, when it has been sent again,
-// changes nothing.
+// A batch that Redis executes long after it was abandoned and sent again changes
+// nothing.
 func TestLateBatchChangesNothing(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := &world{t: t, server: server, dir: t.TempDir(), url: server.URL(), replyWithin: 200 * time.Millisecond}
