@@ -20,19 +20,18 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// writers is how many publish side by side: half to the topic of the group, half
-// to the other. Each publishes its next events when the last are accepted, and
-// has a lane of its own.
+// writers is the number of concurrent publishers: half publish to the topic of the group,
+// half to the other. Each has its own lane, and publishes its next events once the last
+// are accepted.
 const writers = 16
 
-// aheadMost is how many events may wait for Redis before nobody publishes more: with
-// those that are just being written less than a batch. Who waits for Redis is told
-// when all before is there, and on a busy machine would never get on otherwise.
+// aheadMost is the maximum number of unsent events before the publishers pause. Together
+// with the events that are just being written, it is less than a batch. Without it, a
+// publisher that waits for Redis would never continue on a busy machine.
 const aheadMost = 200
 
-// Whatever happens to Redis while many publish at once, each event that was
-// accepted is there once, in the order of its publisher, for the group, for the
-// tail and in Redis.
+// Whatever happens to Redis while many publishers are active, the group, the tail and
+// Redis get each accepted event once, in the order of its publisher.
 func TestManyPublishersOutliveAnUnreliableRedis(t *testing.T) {
 	servers, rounds := 1, 8
 	if bustest.Long() {
@@ -59,8 +58,8 @@ func TestControlManyPublishersLoseEventsWithoutOutgoingRows(t *testing.T) {
 	}
 }
 
-// unreliable publishes while mishaps happen, and returns what is wrong when
-// nothing more of what was published has come for a time.
+// unreliable publishes while mishaps happen. When no more events arrive for a while, it
+// returns the errors that it found.
 func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*world, *faultproxy.Proxy, *rand.Rand)) (wrong []string) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := faultproxy.Start(t, server.Addr)
@@ -115,8 +114,8 @@ func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*wor
 	return wrong
 }
 
-// write publishes until ctx ends, and counts what was accepted. Nothing is wrong
-// with a call that its end has cut off: it is made again.
+// write publishes until ctx ends, and counts accepted events. It repeats a call that
+// timed out.
 func (w *world) write(ctx context.Context, n int, published *atomic.Int64) {
 	topic := []event.Topic{bustest.Topic, plain}[n%2]
 	for i := 0; ctx.Err() == nil; {
@@ -143,9 +142,9 @@ func (w *world) write(ctx context.Context, n int, published *atomic.Int64) {
 	}
 }
 
-// mishaps are what happens to Redis, or to the way there.
+// mishaps are the failures of Redis, or of the connection to it.
 var mishaps = []func(w *world, proxy *faultproxy.Proxy, random *rand.Rand){
-	// It forgets what it got last, between two batches; that may be nothing.
+	// Redis loses its newest events between two batches.
 	func(w *world, _ *faultproxy.Proxy, _ *rand.Rand) { w.server.Forget() },
 	func(w *world, _ *faultproxy.Proxy, _ *rand.Rand) { w.afterLoss(w.server.FlushAll) },
 	func(w *world, _ *faultproxy.Proxy, _ *rand.Rand) {
@@ -157,7 +156,7 @@ var mishaps = []func(w *world, proxy *faultproxy.Proxy, random *rand.Rand){
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond) // not to wait for something: to lose more or less
 		w.server.Rollback(early)
 	},
-	// Answers get lost.
+	// Replies are lost.
 	func(w *world, proxy *faultproxy.Proxy, _ *rand.Rand) {
 		proxy.LoseAnswers(true)
 		until(w.t, "it is noticed", func() bool { return w.bus.Healthy(context.Background()) != nil })
@@ -170,7 +169,7 @@ var mishaps = []func(w *world, proxy *faultproxy.Proxy, random *rand.Rand){
 	},
 }
 
-// listed are the events that Redis holds, in their order there.
+// listed returns the events of a topic in Redis, in order.
 func (w *world) listed(topic event.Topic) (ids []string, err error) {
 	w.t.Helper()
 	var after bus.Position
@@ -185,8 +184,8 @@ func (w *world) listed(topic event.Topic) (ids []string, err error) {
 	}
 }
 
-// astray says which events are lost, came twice, or came before an older one of
-// their publisher.
+// astray describes the events that were lost, duplicated, or reordered within their
+// publisher.
 func astray(where string, want, got []string) (wrong []string) {
 	const enough = 10
 	add := func(format string, args ...any) {
@@ -216,9 +215,8 @@ func astray(where string, want, got []string) (wrong []string) {
 	return wrong
 }
 
-// An event whose answer got lost is read from the log before its publisher has
-// sent it again, and then Redis loses it: whoever has read it must not get it
-// again from another place.
+// The reply to an event is lost, a reader reads the event before it is sent again, and
+// then Redis loses it. The reader must not get the event again at another position.
 func TestEventReadBeforeItsReplyIsNotReadAgain(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := faultproxy.Start(t, server.Addr)

@@ -10,7 +10,7 @@ import (
 	"lilac/internal/testkit/bustest"
 )
 
-// What is written by hand says the same as what encoding/json would write.
+// encodeHead produces the same content as encoding/json.
 func FuzzHead(f *testing.F) {
 	f.Add("test.happened", int64(1_700_000_000_000), "key", "lane", "name", "value")
 	f.Add("", int64(-1), "", "", "", "")
@@ -36,7 +36,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// Whatever stands in Redis is refused or is the event that was written there.
+// An entry in Redis is either rejected or decodes to the event that was written.
 func FuzzEntry(f *testing.F) {
 	e := bustest.Event("test.topic", "e1", "lane")
 	encoded := encodeHead(e)

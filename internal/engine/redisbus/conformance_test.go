@@ -24,8 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestConformance runs the whole suite on one server, each case below a prefix
-// of its own.
+// TestConformance runs the whole suite on one server, each case with its own prefix.
 func TestConformance(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	var n atomic.Int64
@@ -37,7 +36,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// storage is where an engine keeps what it has, with the clock that it goes by.
+// storage is the storage and the clock of an engine.
 type storage struct {
 	server *redistest.Server
 	prefix string
@@ -102,7 +101,7 @@ func (s storage) openOn(t testing.TB, database *db.DB) bustest.Engine {
 	}
 }
 
-// age lets the keys below a prefix expire as if time had passed.
+// age expires the keys below a prefix as if the given time had passed.
 func age(server *redistest.Server, prefix string, d time.Duration) {
 	server.Do("EVAL", `for _, k in ipairs(redis.call('KEYS', ARGV[1])) do
 		local left = redis.call('PTTL', k)

@@ -10,7 +10,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// What gets which place, and what is not sent because the output has it.
+// assign gives events the right positions and omits those that the output has.
 func TestIDIndexAssignsPositions(t *testing.T) {
 	for name, c := range map[string]struct {
 		output output // with the ids "old" at 1-7 and "older" at 1-6, if it is there
@@ -82,7 +82,7 @@ func TestIDIndexAssignsPositions(t *testing.T) {
 	}
 }
 
-// The idIndex forgets outputs that get no more events, and the oldest when it has too many
+// The index removes idle outputs, and the least recently used ones when it has too many
 // ids.
 func TestIDIndexIsBounded(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)

@@ -18,8 +18,8 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// A batch that comes before the one it follows is refused and sent again: whichever is
-// faster, each publisher's events are there once and in their order.
+// A batch that arrives before its predecessor is refused and sent again. Whichever batch
+// is faster, each publisher's events are stored once and in order.
 func TestBatchThatOvertakesAnotherKeepsTheOrder(t *testing.T) {
 	const publishers, each = 16, 100
 	topics := []event.Topic{"out.req.web:s:1", "out.req.web:s:2", "test.aged"}
@@ -96,8 +96,8 @@ func TestBatchThatOvertakesAnotherKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Whoever publishes while the bus is closed is told, wherever the events are by then: those
-// that wait for a batch to come back, too.
+// When the bus closes, every publisher returns, whether its events are queued or in
+// flight.
 func TestPublishersFailWhenTheBusCloses(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	database, err := db.Open(t.Context(), db.Options{Dir: filepath.Join(t.TempDir(), "data"), Migrations: Migrations})

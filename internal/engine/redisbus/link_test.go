@@ -12,7 +12,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// An outage is told once for each reason, however often it is tried again.
+// Each reason of an outage is logged once, however many attempts to connect follow.
 func TestEachReasonOfAnOutageIsLoggedOnce(t *testing.T) {
 	reset := func(port int) error {
 		err := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: syscall.ECONNRESET}

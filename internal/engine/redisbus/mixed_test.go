@@ -40,9 +40,9 @@ type process struct {
 	bus *redisbus.Bus
 }
 
-// Whatever happens to Redis and to the program while many publish to many topics, some of
-// it again, each event that was accepted is there once, in the order of its publisher, and
-// nothing is taken for damage.
+// Whatever happens to Redis and to the program while many publishers publish to many
+// topics, some events repeatedly, each accepted event is stored once, in the order of its
+// publisher, and nothing is reported as damage.
 func TestManyTopicsOutliveRedisAndTheProgram(t *testing.T) {
 	runs, rounds := 1, 8
 	if bustest.Long() {
@@ -142,8 +142,8 @@ func (m *mixed) restart(meanwhile func()) {
 	}
 }
 
-// undisturbed does something when what was published to a topic is accepted and seen, and
-// nothing more is.
+// undisturbed calls do while no publisher is active on a topic and all of its accepted
+// events have been seen.
 func (m *mixed) undisturbed(name event.Topic, do func()) {
 	m.t.Helper()
 	topic := m.topics[name]
@@ -153,7 +153,7 @@ func (m *mixed) undisturbed(name event.Topic, do func()) {
 	do()
 }
 
-// caughtUp waits until the tails have seen what was accepted.
+// caughtUp waits until the tails have seen all accepted events.
 func (m *mixed) caughtUp(topics ...event.Topic) {
 	m.t.Helper()
 	for _, name := range topics {
@@ -163,7 +163,7 @@ func (m *mixed) caughtUp(topics ...event.Topic) {
 	}
 }
 
-// stored are the ids that Redis has of a topic, behind a place.
+// stored returns the ids of a topic in Redis after a position.
 func (m *mixed) stored(topic event.Topic, after string) (ids []string) {
 	from := "-"
 	if after != "" {
@@ -176,10 +176,10 @@ func (m *mixed) stored(topic event.Topic, after string) (ids []string) {
 	return ids
 }
 
-// mix publishes while mishaps happen, and returns what is wrong when nothing more of what
-// was published has come for a time.
+// mix publishes while mishaps happen. When no more events arrive for a while, it returns
+// the errors that it found.
 func mix(t *testing.T, rounds int, within time.Duration, mishap func(*mixed, *rand.Rand)) (wrong []string) {
-	// The program dies with Redis, so Redis must have written what it has said that it has.
+	// The program dies with Redis, so Redis must have written what it acknowledged.
 	server := redistest.Start(t, redistest.Options{Config: []string{"appendfsync no"}})
 	m := &mixed{world: &world{t: t, server: server, dir: t.TempDir(), url: server.URL(), replyWithin: 400 * time.Millisecond}, topics: map[event.Topic]*mixedTopic{}}
 	m.open()

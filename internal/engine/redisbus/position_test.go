@@ -2,7 +2,7 @@ package redisbus
 
 import "testing"
 
-// Whatever a client sends as a position is refused or comes back the same.
+// Any position from a client is either rejected or parsed and formatted without change.
 func FuzzPositions(f *testing.F) {
 	for _, seed := range []string{"", "1-1", "8388607-1099511627775", "8388608-0", "1-1099511627776", "-1-1", "1--1", "01-1", "1-1-1", "x", "1"} {
 		f.Add(seed)

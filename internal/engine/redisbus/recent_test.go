@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What was sent without a row comes back as it was sent, as long as it is recent
-// and there is room; what has a row, or got no place, is not kept.
+// recent returns events without rows unchanged, within its limits of age and size. It
+// does not keep events that have a row or no position.
 func TestRecentRemembersEventsWithoutRows(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	seen := func(r *recent, after int64) string {

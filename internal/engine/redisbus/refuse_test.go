@@ -58,7 +58,7 @@ func TestUserAndPassword(t *testing.T) {
 	}
 }
 
-// Who reads meanwhile is not told that the mistake is theirs: they ask again.
+// Readers get Unavailable, not Invalid, while the password is wrong, so they retry.
 func TestAPasswordThatIsChangedWhileItRunsIsWaitedFor(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{Password: "first"})
 	w := newWorld(t, server, server.URL())
@@ -205,7 +205,7 @@ func TestAServerThatAnswersIsNotCalledUnreachable(t *testing.T) {
 	w.expect(names("a", 1))
 }
 
-// It is told before an event has to wait for it.
+// Healthy must report a server that rejects writes before an event has to wait for it.
 func TestAServerThatTakesNoWritesIsNotHealthy(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
@@ -226,8 +226,8 @@ func TestAServerThatTakesNoWritesIsNotHealthy(t *testing.T) {
 	w.detach()
 }
 
-// What a start would refuse is told of a server whose settings are changed while it
-// runs, too, and what the configuration accepts is not.
+// Healthy reports settings that Open would reject, if they change while the server runs.
+// It does not report those that the configuration accepts.
 func TestAServerThatIsSetToLoseEventsIsNotHealthy(t *testing.T) {
 	for name, accepts := range map[string]bool{"refused": false, "accepted": true} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// More waits than the way carries until the answer must be there: it is sent, given
-// back and read nevertheless, in smaller pieces.
+// A backlog that is too large for a slow link to carry within the timeout is sent,
+// restored and read in smaller batches.
 func TestBacklogPassesASlowLink(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := faultproxy.Start(t, server.Addr)

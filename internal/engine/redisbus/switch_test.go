@@ -15,8 +15,8 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// A database that passes from one engine to the other and back loses nothing
-// and handles nothing twice: while something is not handled, it cannot pass.
+// Switching a database to the other engine and back loses no events and handles none
+// twice. Switching fails while there are unhandled events.
 func TestPassingToAnotherEngineLosesNothing(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t, redistest.Options{})

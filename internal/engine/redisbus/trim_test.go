@@ -18,8 +18,8 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// D4: whatever happens in whatever order, neither trimming nor a Redis that
-// forgets costs an event that a live group has not committed.
+// D4: in any sequence of operations, neither trimming nor a loss in Redis removes an
+// event that a live group has not committed.
 func TestTrimmingNeverDropsWork(t *testing.T) {
 	sequences := 10
 	if bustest.Long() {
@@ -28,9 +28,9 @@ func TestTrimmingNeverDropsWork(t *testing.T) {
 	bustest.Trimming(t, sequences, trimmedOn(redistest.Start(t, redistest.Options{})))
 }
 
-// What a group has not committed is kept for a Redis that forgets, however long it
-// was away: the age of an event says nothing about a group that is served. Only one
-// that nobody serves for so long keeps nothing.
+// Events that a group with a consumer has not committed can be restored to Redis, however
+// long Redis was unavailable and however old they are. Only a group without a consumer
+// for too long keeps nothing.
 func TestALongOutageCostsNoGroupItsEvents(t *testing.T) {
 	const weeks = 14 * 24 * time.Hour
 	for name, served := range map[string]bool{"a group that is served": true, "control: a group that nobody serves": false} {
@@ -87,8 +87,8 @@ func TestALongOutageCostsNoGroupItsEvents(t *testing.T) {
 	}
 }
 
-// The control of D4: XTRIM MAXLEN, which is what others use, does lose work, and
-// so does a Redis that forgets when no rows are kept for it.
+// The control of D4: XTRIM MAXLEN, which is commonly used, loses work, and so does a loss
+// in Redis without outgoing rows.
 func TestControlTrimmingByLengthLosesWork(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	for name, cut := range map[string]func(e bustest.Engine, topic event.Topic, newest int){
