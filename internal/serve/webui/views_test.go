@@ -126,7 +126,7 @@ func TestDamagedRowHidesNothingElse(t *testing.T) {
 		p.Do(chromedp.Reload())
 		p.Until("the other "+view+" are listed", "document.querySelectorAll('.card').length === 3")
 		const card = `document.querySelector('[data-key=bad]').innerText`
-		p.Until("it is said to be damaged", card+".includes('nreadable') && "+card+".includes('restore the database')")
+		p.Until("it is said to be damaged", card+".includes('nreadable') && "+card+".includes('Restore the database')")
 		p.Until("nothing else is made up", "!/1970|Not started|Not created|for |task|·/.test("+card+")")
 		p.Picture(view+"-damaged", false)
 	}
@@ -142,13 +142,13 @@ func TestDamagedMessageIsShownInPlace(t *testing.T) {
 		story["entries"] = slices.Insert(story["entries"].([]object), 4, object{"seq": 20, "at": 0, "step": 0, "kind": "damaged", "detail": why})
 	})
 	p.To("#/s/s1")
-	p.Until("it is said to be damaged", "[...document.querySelectorAll('.note')].some((n) => n.innerText.includes('restore the database'))")
+	p.Until("it is said to be damaged", "[...document.querySelectorAll('.note')].some((n) => n.innerText.includes('Restore the database'))")
 	p.Until("the others are shown", "document.querySelectorAll('.bubble').length > 0")
 	p.Until("nobody is said to have said it", "!document.body.innerText.includes('System note')")
 	p.Picture("conversation-damaged", false)
 	p.To("#/requests/web%3As1%3Am0")
 	const item = "(document.querySelector('[data-kind=damaged]')?.innerText ?? '')"
-	p.Until("a damaged record is named in the story", item+".includes('nreadable') && "+item+".includes('restore the database')")
+	p.Until("a damaged record is named in the story", item+".includes('nreadable') && "+item+".includes('Restore the database')")
 	p.Until("no time is made up", "!/1970|[+]/.test("+item+")")
 	p.Until("the story goes on", "document.querySelector('[data-kind=damaged]').nextElementSibling !== null")
 	p.Picture("story-damaged", false)
