@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lilac/internal/core/interaction"
+	"lilac/internal/engine/db"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
@@ -21,6 +22,7 @@ func (p *program) buildDiscord() {
 	}
 	interactions := interaction.New(interaction.Options{
 		DB: p.db, Sessions: store.InteractionTables{}, Origins: p.workflows, Model: func() string { return p.now.Load().choice.String() },
+		NewConversation: func(tx *db.Tx, sessionID, by string) error { return p.runner.NewConversation(tx, sessionID, by) },
 	})
 	adapter := discord.New(discord.Options{
 		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Tables: p.Seams.Discord.around(discord.TablesOf(store.Discord{})),

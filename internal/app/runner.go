@@ -35,6 +35,13 @@ func (r runnerPorts) Instructions(operators, client string) string {
 
 func (r runnerPorts) Unattended(client string) bool { return client == task.Client }
 
+func (r runnerPorts) NewConversation(client string) string {
+	if r.p.isPlatform(client) {
+		return "/new"
+	}
+	return ""
+}
+
 func (r runnerPorts) Payer(q db.Queryer, sessionID string) (string, error) {
 	return r.p.payer(q, sessionID)
 }
