@@ -63,6 +63,7 @@ func Schema() (*jsonschema.Schema, error) {
 		{[]string{"tasks", "keep"}, d.Tasks.Keep, nil},
 		{[]string{"surface", "discord", "apiURL"}, d.Surface.Discord.APIURL, nil},
 		{[]string{"surface", "discord", "mode"}, d.Surface.Discord.Mode, []any{ModeMention, ModeActive}},
+		{[]string{"surface", "discord", "pingAfter"}, d.Surface.Discord.PingAfter, nil},
 		{[]string{"surface", "discord", "backfill", "age"}, d.Surface.Discord.Backfill.Age, nil},
 		{[]string{"surface", "discord", "backfill", "messages"}, d.Surface.Discord.Backfill.Messages, nil},
 		{[]string{"surface", "discord", "attachments", "maxBytes"}, d.Surface.Discord.Attachments.MaxBytes, nil},
