@@ -25,7 +25,7 @@ var layers = []layer{
 	{"surfaces", "foundation engine agent core"},
 	{"serve", "foundation telemetry engine agent core"},
 	{"store", "foundation engine core surfaces serve"},
-	{"operate", "foundation telemetry engine agent core surfaces serve store"},
+	{"operate", "foundation telemetry model engine agent core surfaces serve store"},
 	{"app", "foundation telemetry model engine agent core surfaces serve store operate"},
 	{"testkit", "foundation telemetry model engine agent core surfaces serve store operate app"},
 }
