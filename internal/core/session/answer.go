@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 )
 
@@ -65,4 +66,14 @@ func AnswerOf(messages []chat.Message) Answer {
 		return Continue
 	}
 	return NoAnswer
+}
+
+// Answers reports whether a message answers the pause of a session's active request.
+func Answers(q db.Queryer, states StateTable, sessionID string, m chat.Message) (bool, error) {
+	said := []chat.Message{m}
+	if AnswerOf(said) == NoAnswer {
+		return false, nil // the usual case
+	}
+	state, err := states.State(q, sessionID)
+	return state.IsAnswer(said), err
 }

@@ -42,6 +42,7 @@ var neighbors = map[string]string{
 	"model/openai":    "model/llm",
 	"model/responses": "model/llm",
 	"model/demo":      "model/llm",
+	"model/trial":     "model/llm",
 
 	"engine/bus":       "engine/db",
 	"engine/delivery":  "engine/bus engine/db",
