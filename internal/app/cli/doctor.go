@@ -15,15 +15,11 @@ import (
 	"lilac/internal/telemetry/tracing"
 )
 
-<<<<<<< HEAD
 // doctorTrial bounds the real call of the model. Slow local models need longer; "lilac models test"
 // waits for them.
 const doctorTrial = time.Minute
 
-func (c *cli) doctor() *cobra.Command {
-=======
 func doctorCommand(c *cli) *cobra.Command {
->>>>>>> main
 	var deep, online bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "doctor",

@@ -42,7 +42,7 @@ type offer struct {
 	Known bool `json:"known"`
 }
 
-func (c *cli) models() *cobra.Command {
+func modelsCommand(c *cli) *cobra.Command {
 	list := c.withJSON(&cobra.Command{
 		Use:   "models [WORD]",
 		Short: "List the models that the configured providers offer",
@@ -54,7 +54,7 @@ func (c *cli) models() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return c.listModels(ctx, strings.Join(args, ""))
+			return listModels(ctx, c, strings.Join(args, ""))
 		},
 	})
 	test := c.withJSON(&cobra.Command{
@@ -68,14 +68,14 @@ func (c *cli) models() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return c.testModel(ctx, strings.Join(args, ""))
+			return testModel(ctx, c, strings.Join(args, ""))
 		},
 	})
 	list.AddCommand(test)
 	return list
 }
 
-func (c *cli) testModel(ctx context.Context, ref string) error {
+func testModel(ctx context.Context, c *cli, ref string) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *cli) testModel(ctx context.Context, ref string) error {
 			trial.Report
 		}{choice.String(), report.OK(), report})
 	} else {
-		err = c.printModelTest(choice, report)
+		err = printModelTest(c, choice, report)
 	}
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (c *cli) testModel(ctx context.Context, ref string) error {
 	return nil
 }
 
-func (c *cli) printModelTest(choice config.ModelChoice, report trial.Report) error {
+func printModelTest(c *cli, choice config.ModelChoice, report trial.Report) error {
 	fmt.Fprintf(c.out, "%s at %s\n", oneLine(choice.String()), oneLine(choice.BaseURL))
 	for _, check := range report.Checks {
 		if _, err := fmt.Fprintf(c.out, "%-8s %-9s %s\n", check.Status, check.Name, oneLine(c.secrets.Redact(check.Detail))); err != nil {
@@ -125,7 +125,7 @@ func (c *cli) printModelTest(choice config.ModelChoice, report trial.Report) err
 }
 
 // listModels asks all endpoints at the same time and prints their models.
-func (c *cli) listModels(ctx context.Context, word string) error {
+func listModels(ctx context.Context, c *cli, word string) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (c *cli) listModels(ctx context.Context, word string) error {
 			all = append(all, o)
 		}
 	}
-	if err := c.printOffers(cfg, all); err != nil {
+	if err := printOffers(c, cfg, all); err != nil {
 		return err
 	}
 	if failed == len(providers) {
@@ -190,7 +190,7 @@ func offered(ctx context.Context, cfg *config.Config, provider string) ([]offer,
 	return out, nil
 }
 
-func (c *cli) printOffers(cfg *config.Config, all []offer) error {
+func printOffers(c *cli, cfg *config.Config, all []offer) error {
 	if c.json {
 		if all == nil {
 			all = []offer{}
