@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lilac/internal/core/interaction"
+	"lilac/internal/engine/db"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
@@ -21,6 +22,7 @@ func (b platformBuilder) buildDiscord() {
 	}
 	interactions := interaction.New(interaction.Options{
 		DB: b.db, Sessions: store.InteractionTables{}, Origins: b.workflows, Model: func() string { return b.now.Load().choice.String() },
+		NewConversation: func(tx *db.Tx, sessionID, by string) error { return b.runner.NewConversation(tx, sessionID, by) },
 	})
 	adapter := discord.New(discord.Options{
 		Config: discordConfig(b.Config.Surface.Discord), DB: b.db, Tables: b.Seams.Discord.around(discord.TablesOf(store.Discord{})),

@@ -48,6 +48,14 @@ func (r runnerPorts) Instructions(operators, client string) string {
 
 func (r runnerPorts) Unattended(client string) bool { return client == task.Client }
 
+// NewConversation returns the command that begins a new conversation, "" for none.
+func (r runnerPorts) NewConversation(client string) string {
+	if r.isPlatform(client) {
+		return "/new"
+	}
+	return ""
+}
+
 // Payer returns the session whose budget pays for the work in a session. For a sub-agent's
 // session, that is the session that started it.
 func (r runnerPorts) Payer(q db.Queryer, sessionID string) (string, error) {

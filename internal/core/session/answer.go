@@ -48,6 +48,17 @@ func AuthorOf(messages []chat.Message) string {
 	return ""
 }
 
+// QuestionOf returns the name of a message's author, without which it is "", and the
+// text that the person wrote.
+func QuestionOf(m chat.Message) (name, question string) {
+	question = m.Text()
+	line := attribution.FindString(question)
+	if _, rest, ok := strings.Cut(line, "user_name="); ok {
+		name, _, _ = strings.Cut(rest, " ")
+	}
+	return name, question[len(line):]
+}
+
 // AnswerOf interprets messages as an answer: a single user message that is one of
 // the answers, or "continue" with a few words of instruction.
 func AnswerOf(messages []chat.Message) Answer {
