@@ -4,9 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"syscall"
 	"time"
 
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/serve/httpapi"
 	"lilac/internal/serve/webui"
 	"lilac/internal/store"
@@ -41,11 +41,11 @@ func (l clientLimits) server(h http.Handler) *http.Server {
 // maxConnections returns the maximum number of connections. It leaves half of the process's
 // file descriptors to the database, commands and platforms.
 func maxConnections() int {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+	files, limited := osfile.MaxOpen()
+	if !limited {
 		return mostConnections
 	}
-	return int(min(uint64(files.Cur)/2, mostConnections))
+	return int(min(files/2, mostConnections))
 }
 
 // settings returns the settings that the web page shows.
