@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/windows"
 )
@@ -38,7 +39,7 @@ func Unlock(f *os.File) error {
 func OpenDir(path string) (*os.File, error) {
 	info, err := os.Lstat(path)
 	if err == nil && !info.IsDir() {
-		err = &fs.PathError{Op: "open", Path: path, Err: windows.ENOTDIR}
+		err = &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
 	}
 	if err != nil {
 		return nil, err
