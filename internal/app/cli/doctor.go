@@ -10,7 +10,7 @@ import (
 	"lilac/internal/telemetry/tracing"
 )
 
-func (c *cli) doctor() *cobra.Command {
+func doctorCommand(c *cli) *cobra.Command {
 	var deep, online bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "doctor",
@@ -55,16 +55,16 @@ func (c *cli) diagnose(findings []doctor.Finding) error {
 	return nil
 }
 
-func (c *cli) printFindings(findings []doctor.Finding) error {
-	if c.json {
-		return c.printJSON(findings)
+func (p *printer) printFindings(findings []doctor.Finding) error {
+	if p.json {
+		return p.printJSON(findings)
 	}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(c.out, "%-8s %-15s %s\n", f.Status, f.Check, oneLine(f.Message)); err != nil {
+		if _, err := fmt.Fprintf(p.out, "%-8s %-15s %s\n", f.Status, f.Check, oneLine(f.Message)); err != nil {
 			return err
 		}
 		if f.Advice != "" {
-			fmt.Fprintf(c.out, "%-8s %-15s → %s\n", "", "", f.Advice)
+			fmt.Fprintf(p.out, "%-8s %-15s → %s\n", "", "", f.Advice)
 		}
 	}
 	return nil

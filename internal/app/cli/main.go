@@ -27,7 +27,7 @@ func Main(o Options) int {
 	if code, ran := runTools(context.Background(), os.Args); ran {
 		return code
 	}
-	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, seams: o.Seams, release: o.Version}
+	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}, seams: o.Seams, release: o.Version}
 	c.secrets.AddEnvironment(os.Environ())
 	return c.run(context.Background(), os.Args[1:])
 }
