@@ -63,7 +63,10 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := c.resolvePaths(); err != nil {
 		return nil, warnings, asError(append(mistakes, c.located(err)))
 	}
-	for _, err := range parts(c.validate()) {
+	if err := c.loadCatalog(); err != nil {
+		mistakes = append(mistakes, c.located(err))
+	}
+	for _, err := range parts(checker{c.Config}.validate()) {
 		if !c.follows(err) {
 			mistakes = append(mistakes, c.located(err))
 		}
@@ -71,17 +74,20 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed()), nil
+	return c.Config, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed()), nil
 }
+
+// A reader merges the sources of a configuration, and locates its mistakes in them.
+type reader struct{ *Config }
 
 // read merges the file, the environment, and the flags. It skips values of the file that it cannot
 // read. If it returns an error, it could not use the file at all.
-func read(src Source) (*Config, []Warning, []mistake, error) {
+func read(src Source) (reader, []Warning, []mistake, error) {
 	getenv := src.Getenv
 	if getenv == nil {
 		getenv = os.Getenv
 	}
-	c := Default()
+	c := reader{Default()}
 	c.getenv = getenv
 	c.origin = map[string]string{}
 	warnings, mistakes, err := c.readFile(src)
@@ -92,7 +98,7 @@ func read(src Source) (*Config, []Warning, []mistake, error) {
 }
 
 // follows reports whether err only exists because another value could not be read.
-func (c *Config) follows(err error) bool {
+func (c reader) follows(err error) bool {
 	var f *fault.Error
 	return errors.As(err, &f) && f.Field != "" && slices.ContainsFunc(c.unread, func(key string) bool { return touches(key, f.Field) })
 }
@@ -105,7 +111,7 @@ func (c *Config) unreadable(keys ...string) bool {
 	})
 }
 
-func (c *Config) readFile(src Source) ([]Warning, []mistake, error) {
+func (c reader) readFile(src Source) ([]Warning, []mistake, error) {
 	path, named := src.File, true
 	if path == "" {
 		path = c.getenv("LILAC_CONFIG")
@@ -142,15 +148,20 @@ func (c *Config) readFile(src Source) ([]Warning, []mistake, error) {
 
 // unreadable puts the cause into the message, because doctor shows only the message.
 func unreadable(path string, err error) error {
+	return fault.New(fault.Invalid, "The configuration file %s cannot be read: %s.", path, withoutPath(err))
+}
+
+// withoutPath removes the path from an error, for messages that already have it.
+func withoutPath(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		err = at.Err // the message already has the path
+		return at.Err
 	}
-	return fault.New(fault.Invalid, "The configuration file %s cannot be read: %s.", path, err)
+	return err
 }
 
 // decode merges a file into c. Providers and models in the file are merged field by field with the
 // built-in ones of the same name.
-func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) {
+func (c reader) decode(path string, data []byte) ([]Warning, []mistake, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) || bytes.IndexByte(data, 0) >= 0 {
 		return nil, nil, fault.New(fault.Invalid, "%s is not UTF-8: it looks like UTF-16, or like no text at all. Save it as UTF-8.", path)
 	}
@@ -193,7 +204,7 @@ func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) 
 	dir := filepath.Dir(path)
 	for key, at := range map[string]*string{
 		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile,
-		"bus.sentinelPasswordFile": &c.Bus.SentinelPasswordFile, "bus.caFile": &c.Bus.CAFile,
+		"bus.sentinelPasswordFile": &c.Bus.SentinelPasswordFile, "bus.caFile": &c.Bus.CAFile, "catalog": &c.Catalog,
 	} {
 		if c.Origin(key) == fromFile && *at != "" && !filepath.IsAbs(*at) && !strings.HasPrefix(*at, "~") {
 			*at = filepath.Join(dir, *at)
@@ -216,16 +227,16 @@ func holdsNothing(d *ast.DocumentNode) bool {
 
 // fill decodes the file into c. It skips each value that cannot be decoded and returns a mistake
 // for it.
-func (c *Config) fill(path string, body ast.Node, keys *keyWalker) []mistake {
+func (c reader) fill(path string, body ast.Node, keys *keyWalker) []mistake {
 	var mistakes []mistake
 	for range maxMistakes {
-		next := *c
+		next := *c.Config
 		next.Providers = nil
 		err := yaml.NodeToValue(body, &next)
 		if err == nil {
 			next.Providers = withBuiltin(next.Providers, c.Providers)
 			next.unread = c.unread
-			*c = next
+			*c.Config = next
 			return mistakes
 		}
 		at := errorPlace(err)
@@ -271,7 +282,7 @@ func errorPlace(err error) place {
 
 // fileError keeps the position and the first line of an error of the YAML library. For a value of
 // the wrong kind, it says which kind is expected.
-func (c *Config) fileError(path string, err error) error {
+func (c reader) fileError(path string, err error) error {
 	var y yaml.Error
 	if errors.As(err, &y) {
 		message := strings.TrimSuffix(firstLine(y.GetMessage()), ".")
