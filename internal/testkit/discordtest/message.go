@@ -59,6 +59,7 @@ type message struct {
 	oldEdits        []time.Time
 	// starts is the message of another channel that a message of type 21 stands for.
 	starts *message
+	rich   rich
 }
 
 func (m *message) copied() Message {
@@ -139,6 +140,10 @@ func (s *Server) wireMessage(c *channel, m *message, content, deep bool) object 
 		if len(m.components) > 0 {
 			o["components"] = withIDs(m.components)
 		}
+		s.wireRich(o, m)
+	}
+	if m.rich.Webhook {
+		o["webhook_id"] = m.Author.ID
 	}
 	if len(m.Reactions) > 0 {
 		list := []object{}

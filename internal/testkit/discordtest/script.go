@@ -296,6 +296,7 @@ type SayOptions struct {
 	ReplyTo string
 	NoPing  bool
 	Files   []File
+	Rich
 }
 
 // Say posts a message by a user into a channel. To mention the bot, put [User.Mention]
@@ -304,7 +305,7 @@ func (s *Server) Say(channelID string, u User, text string, o SayOptions) (messa
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
-	if c.kind != typeDM && s.world.guilds[c.guild].members[u.ID] == nil {
+	if c.kind != typeDM && !o.Webhook && s.world.guilds[c.guild].members[u.ID] == nil {
 		panic(fmt.Sprintf("discordtest: %s is not in the guild of channel %s", u.Name, channelID))
 	}
 	m := &message{Message: Message{ID: s.mintLocked(), ChannelID: c.id, Author: u, Content: text, ReplyTo: o.ReplyTo, Created: s.o.Now()}}
@@ -314,6 +315,7 @@ func (s *Server) Say(channelID string, u User, text string, o SayOptions) (messa
 	for _, f := range o.Files {
 		m.Attachments = append(m.Attachments, s.storeLocked(c.id, f.Name, f.ContentType, f.Data))
 	}
+	m.rich = s.enrichLocked(m, o.Rich)
 	s.addLocked(c, m)
 	return m.ID
 }
