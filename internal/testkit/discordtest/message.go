@@ -21,7 +21,7 @@ type Message struct {
 	// Pings are the IDs of the users that were notified when the message was created.
 	Pings           []string
 	Created, Edited time.Time
-	// Deleted reports whether the message was deleted. [Server.Messages] omits it then.
+	// Deleted reports whether the message was deleted. [Observer.Messages] omits it then.
 	Deleted bool
 	// History holds the earlier contents, oldest first.
 	History []string
@@ -107,7 +107,7 @@ const (
 // wireMessage encodes a message for the API. If content is false, the content fields are
 // empty (Gateway, "Message Content Intent"), except in messages of the bot, messages that
 // mention it, and direct messages.
-func (s *Server) wireMessage(c *channel, m *message, content, deep bool) object {
+func (s *core) wireMessage(c *channel, m *message, content, deep bool) object {
 	w := &s.world
 	mentions := w.mentioned(m.Content)
 	var replied *message

@@ -42,7 +42,7 @@ type rich struct {
 }
 
 // enrichLocked sets the flags that a content needs.
-func (s *Server) enrichLocked(m *message, r Rich) rich {
+func (s Script) enrichLocked(m *message, r Rich) rich {
 	out := rich{Rich: r}
 	if r.Components != nil {
 		m.components = r.Components
@@ -67,7 +67,7 @@ func (s *Server) enrichLocked(m *message, r Rich) rich {
 }
 
 // wireRich adds the content to a message of the API.
-func (s *Server) wireRich(o object, m *message) {
+func (s *core) wireRich(o object, m *message) {
 	r := m.rich
 	if r.Embeds != nil {
 		o["embeds"] = r.Embeds
@@ -125,7 +125,7 @@ func (p *Poll) wire(created time.Time) object {
 }
 
 // Bot creates the account of another bot in a guild.
-func (s *Server) Bot(guildID, name string) User {
+func (s World) Bot(guildID, name string) User {
 	s.mu.Lock()
 	u := s.user(name, true)
 	s.mu.Unlock()
