@@ -21,6 +21,9 @@ func Schema() (*jsonschema.Schema, error) {
 		reflect.TypeFor[EventTypes](): {
 			OneOf: []*jsonschema.Schema{text(""), {Type: "array", Items: text("")}},
 		},
+		reflect.TypeFor[ModelList](): {
+			OneOf: []*jsonschema.Schema{text(""), {Type: "array", Items: text("")}},
+		},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("infer schema: %w", err)
@@ -90,6 +93,7 @@ func Schema() (*jsonschema.Schema, error) {
 	provider.Properties["api"].Enum = []any{string(APIResponses), string(APIChat)}
 	model := schema.Properties["models"].AdditionalProperties
 	model.Properties["effort"].Enum = anyOf(efforts)
+	schema.Properties["channels"].AdditionalProperties.Properties["effort"].Enum = anyOf(efforts)
 	provider.Properties["type"].Enum = []any{string(Anthropic), string(OpenAI), string(Demo)}
 	return schema, nil
 }

@@ -26,7 +26,7 @@ const maxCompactAt = 0.95
 func (c *Config) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkAddr, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkTasks, c.checkSurface, c.checkAttachments, c.checkRules, c.checkWebhooks, c.checkTimers, c.checkRouter, c.checkTools, c.checkFiles,
+		c.checkAddr, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkTasks, c.checkSurface, c.checkAttachments, c.checkRules, c.checkWebhooks, c.checkTimers, c.checkRouter, c.checkTools, c.checkFiles,
 	} {
 		found = append(found, check())
 	}
@@ -202,7 +202,7 @@ func (c *Config) checkModels() error {
 		}
 	}
 	if !c.unreadable(modelKeys...) {
-		_, err := c.ResolveModel()
+		_, err := c.ResolveModels()
 		found = append(found, err)
 	}
 	return errors.Join(found...)
@@ -244,13 +244,10 @@ func (c *Config) checkLimits() error {
 }
 
 func (c *Config) checkMoney() error {
-	if c.Limits.Request.Money == 0 && c.Limits.Session.Money == 0 && c.Limits.Day.Money == 0 || c.unreadable(modelKeys...) {
+	if !c.limitsMoney() || c.unreadable(modelKeys...) {
 		return nil
 	}
-	var models []ModelChoice // checkModels and checkRouter report errors in the models
-	if m, err := c.ResolveModel(); err == nil {
-		models = append(models, m)
-	}
+	models := c.allModels() // checkModels and checkRouter report errors in the models
 	if gate, ok, err := c.ResolveGate(); ok && err == nil {
 		models = append(models, gate)
 	}
