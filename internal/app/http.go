@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/serve/connlimit"
 	"lilac/internal/serve/httpapi"
 	"lilac/internal/serve/webui"
@@ -157,9 +158,9 @@ func (l clientLimits) server(h http.Handler) *http.Server {
 // maxConnections returns the maximum number of connections. It leaves half of the process's
 // file descriptors to the database, commands and platforms.
 func maxConnections() int {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+	files, limited := osfile.MaxOpen()
+	if !limited {
 		return mostConnections
 	}
-	return int(min(uint64(files.Cur)/2, mostConnections))
+	return int(min(files/2, mostConnections))
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/app"
 )
@@ -29,3 +31,6 @@ func Main(o Options) int {
 	c.secrets.AddEnvironment(os.Environ())
 	return c.run(context.Background(), os.Args[1:])
 }
+
+// Commands returns the commands, for generators of documentation. They must not be run.
+func Commands() *cobra.Command { return (&cli{}).root() }

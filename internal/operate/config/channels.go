@@ -16,7 +16,7 @@ const maxInstructions = 32 << 10
 // A Channel holds the settings of one channel that concern the agent.
 type Channel struct {
 	Model        ModelList `json:"model,omitempty" jsonschema:"The model that answers there, as provider/model, or a list of models."`
-	Effort       string    `json:"effort,omitempty" jsonschema:"How much the model thinks there, as models.NAME.effort."`
+	Effort       string    `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max" jsonschema:"How much the model thinks there, as models.NAME.effort."`
 	Instructions string    `json:"instructions,omitempty" jsonschema:"Instructions for the agent there, in addition to system."`
 }
 
@@ -41,7 +41,7 @@ func (c *Config) Channel(client string, ids ...string) Channel {
 }
 
 // checkChannels validates the settings of the channels.
-func (c *Config) checkChannels() error {
+func (c checker) checkChannels() error {
 	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
 		channel, field := c.Channels[name], "channels."+name
@@ -151,14 +151,10 @@ func (c *Config) CheckSelection(model, effort string) error {
 	if err != nil {
 		return err
 	}
-	if choice.Price == nil && c.limitsMoney() {
+	if choice.Price == nil && c.Limits.HasMoney() {
 		return fault.InvalidField("model", "There is a limit on money, but the price of %s is unknown, so it could not be kept. The operator can set it under models: %q: price:.", choice, choice.String())
 	}
 	return nil
-}
-
-func (c *Config) limitsMoney() bool {
-	return c.Limits.Request.Money != 0 || c.Limits.Session.Money != 0 || c.Limits.Day.Money != 0
 }
 
 // allModels returns the models that the configuration lets answer, with the setting that names each.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
 )
 
@@ -89,7 +90,7 @@ func TestMistakesInChannelsAreFound(t *testing.T) {
 		"model: [openai/gpt-5, nobody/x]":                                                        "nobody",
 		"model: openai/gpt-5\nlimits: {day: {money: 5}}\nchannels: {web: {model: openai/zebra}}": "price of openai/zebra",
 	} {
-		if _, _, err := load(t, file, env, config.Flags{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := load(t, file, env, config.Flags{}); err == nil || !strings.Contains(err.Error()+fault.ToWire(err).Field, want) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"lilac/internal/foundation/setting"
 )
 
 // A ModelList is a model, as provider/model, or a list of them: the first one answers, and the
@@ -24,7 +26,7 @@ func parseModels(text string) ModelList {
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (m *ModelList) UnmarshalYAML(n ast.Node) error {
-	return (*EventTypes)(m).UnmarshalYAML(n)
+	return (*setting.Texts)(m).UnmarshalYAML(n)
 }
 
 // MarshalYAML implements yaml.InterfaceMarshaler.
