@@ -19,7 +19,7 @@ import (
 // anthropic/second.
 func twoModels(first, second *llmtest.Server) []string {
 	return []string{
-		"OPENAI_BASE_URL=" + first.URL + "/v1", "OPENAI_API_KEY=one", "ANTHROPIC_BASE_URL=" + second.URL, "ANTHROPIC_API_KEY=two",
+		"OPENAI_BASE_URL=" + first.URL + "/v1", "OPENAI_API_KEY=first-key", "ANTHROPIC_BASE_URL=" + second.URL, "ANTHROPIC_API_KEY=second-key",
 		"LILAC_MODEL=openai/first, anthropic/second",
 	}
 }
