@@ -86,6 +86,7 @@ func TestMistakesInChannelsAreFound(t *testing.T) {
 	for file, want := range map[string]string{
 		"channels: {web: {model: nobody/x}}":                                                     "channels.web.model",
 		"channels: {web: {model: [openai/gpt-5, x]}}":                                            "channels.web.model",
+		"providers: {openai: {auth: magic}}":                                                     "magic",
 		"channels: {web: {effort: huge}}":                                                        "channels.web.effort",
 		"model: [openai/gpt-5, nobody/x]":                                                        "nobody",
 		"model: openai/gpt-5\nlimits: {day: {money: 5}}\nchannels: {web: {model: openai/zebra}}": "price of openai/zebra",

@@ -93,8 +93,19 @@ type Provider struct {
 	BaseURL string       `json:"baseURL,omitempty" jsonschema:"Base URL of the API, for example https://api.openai.com/v1."`
 	APIKey  Secret       `json:"apiKey,omitempty" jsonschema:"The API key. Prefer ${NAME}, which reads an environment variable, to a key in the file."`
 	APIKeys []Secret     `json:"apiKeys,omitempty" jsonschema:"Further API keys. If the provider refuses or limits one key, Lilac uses the next."`
+	Auth    Auth         `json:"auth,omitempty" enum:"key,aws,google" jsonschema:"How calls are authenticated: key (the default), aws (signed with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for Amazon Bedrock), or google (with the default credentials of Google Cloud, for Vertex)."`
 	API     API          `json:"api,omitempty" enum:"responses,chat" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Default: responses for OpenAI's own endpoint, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
 }
+
+// An Auth is a way to authenticate calls.
+type Auth string
+
+// The ways to authenticate. AuthKey is the default.
+const (
+	AuthKey    Auth = "key"
+	AuthAWS    Auth = "aws"
+	AuthGoogle Auth = "google"
+)
 
 // An API is one of the two APIs of OpenAI's protocol.
 type API string

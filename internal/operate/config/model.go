@@ -29,6 +29,8 @@ type ModelChoice struct {
 	// Facts holds what the catalog knows; its sizes and its price are without the overrides of
 	// the models section.
 	Facts catalog.Model
+	// Auth is empty for a key.
+	Auth Auth
 	// API is empty for the default API of the endpoint.
 	API API
 	// Options holds the options of the models section, without the facts above.
@@ -136,7 +138,7 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 	}
 	choice := ModelChoice{
 		Provider: provider, Name: name, Type: p.Type, BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey, MoreKeys: p.APIKeys,
-		API: p.API, Why: why,
+		API: p.API, Auth: p.Auth, Why: why,
 	}
 	if p.Type == Demo {
 		choice.applyFacts(catalog.Model{Tools: true}, false)

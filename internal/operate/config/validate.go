@@ -194,6 +194,9 @@ func (c checker) checkProviders() error {
 		if p.API != "" && p.API != APIChat && (p.API != APIResponses || p.Type != OpenAI) {
 			found = append(found, fault.InvalidField(field+".api", "The provider %s has the unknown api %q. Use chat, or responses for a provider of type openai.", name, p.API))
 		}
+		if p.Auth != "" && !slices.Contains(enumOf[Provider]("Auth"), string(p.Auth)) {
+			found = append(found, fault.InvalidField(field+".auth", "The provider %s has the unknown auth %q. Use key, aws, or google.", name, p.Auth))
+		}
 		u, err := url.Parse(p.BaseURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
 			found = append(found, fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name))
