@@ -13,14 +13,15 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 	"lilac/internal/testkit/logtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 func open(t *testing.T) (*db.DB, *sqlitebus.Bus) {
 	t.Helper()
-	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func alter(t *testing.T, database *db.DB, statement string) {
 func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
 	for name, mended := range map[string]bool{"for a moment": true, "for good": false} {
 		t.Run(name, func(t *testing.T) {
-			database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+			database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations}))
 			if err != nil {
 				t.Fatal(err)
 			}
