@@ -228,7 +228,7 @@ func TestDamagedRowsAreFaults(t *testing.T) {
 				column = "json"
 			}
 			update(t, d, func(tx *db.Tx) error {
-				_, err := tx.Exec(dbtest.ReplaceBytes(table, column, `a`, `b`))
+				_, err := tx.Exec(dbtest.ReplaceBytes(table, column, `a`, `b`, ``))
 				return err
 			})
 			if err := read(t, d, fn); fault.KindOf(err) != fault.Internal {

@@ -217,8 +217,8 @@ func TestDamagedDeadLetterHidesNoOther(t *testing.T) {
 // block its lane.
 func TestADamagedReplayIsSetAside(t *testing.T) {
 	for name, damage := range map[string]string{
-		"another event": dbtest.ReplaceBytes("bus_pending", "event", "e0", "f0"),
-		"no event":      dbtest.ReplaceBytes("bus_pending", "event", "{", ""),
+		"another event": dbtest.ReplaceBytes("bus_pending", "event", "e0", "f0", ""),
+		"no event":      dbtest.ReplaceBytes("bus_pending", "event", "{", "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})

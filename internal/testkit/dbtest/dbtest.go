@@ -142,8 +142,36 @@ func Schema(dir string) string {
 }
 
 // ReplaceBytes returns an UPDATE that replaces a text in a column of bytes, as damage would.
-func ReplaceBytes(table, column, from, to string) string {
+// where is empty or begins with WHERE.
+func ReplaceBytes(table, column, from, to, where string) string {
 	return db.Alternative(
-		fmt.Sprintf("UPDATE %s SET %s = CAST(replace(CAST(%s AS TEXT), '%s', '%s') AS BLOB)", table, column, column, from, to),
-		fmt.Sprintf("UPDATE %s SET %s = convert_to(replace(convert_from(%s, 'UTF8'), '%s', '%s'), 'UTF8')", table, column, column, from, to))
+		fmt.Sprintf("UPDATE %s SET %s = CAST(replace(CAST(%s AS TEXT), '%s', '%s') AS BLOB)%s", table, column, column, from, to, where),
+		fmt.Sprintf("UPDATE %s SET %s = convert_to(replace(convert_from(%s, 'UTF8'), '%s', '%s'), 'UTF8')%s", table, column, column, from, to, where))
+}
+
+// Refuse makes every INSERT or UPDATE (what) of a table fail until [Allow].
+func Refuse(tx *db.Tx, what, table string) error {
+	statements := []string{`CREATE TRIGGER refuse BEFORE ` + what + ` ON ` + table + ` BEGIN SELECT raise(FAIL, 'held'); END`}
+	if Postgres() {
+		statements = []string{
+			`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'held'; END $$`,
+			`CREATE TRIGGER refuse BEFORE ` + what + ` ON ` + table + ` FOR EACH ROW EXECUTE FUNCTION refuse()`,
+		}
+	}
+	for _, statement := range statements {
+		if _, err := tx.Exec(statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Allow undoes [Refuse].
+func Allow(tx *db.Tx, table string) error {
+	statement := `DROP TRIGGER refuse`
+	if Postgres() {
+		statement += ` ON ` + table
+	}
+	_, err := tx.Exec(statement)
+	return err
 }
