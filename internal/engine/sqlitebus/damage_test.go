@@ -16,8 +16,8 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
-	"lilac/internal/testkit/dbtest"
 	"lilac/internal/testkit/damagetest"
+	"lilac/internal/testkit/dbtest"
 )
 
 // D3: a flipped byte in a row of the log, or of the dead letters, is found and
