@@ -243,6 +243,7 @@ func (o fullOutbox) Plan(tx *db.Tx, r outbox.Row) error {
 type journal struct{ s *stage }
 
 func (journal) Mention(db.Queryer, string) (string, error) { return "", nil }
+func (journal) Asker(db.Queryer, string) (string, error)   { return "", nil }
 func (journal) Paused(db.Queryer, string) (bool, error)    { return false, nil }
 
 func (j journal) FinalOutput(_ db.Queryer, _, requestID string) ([]event.Payload, error) {
