@@ -5,6 +5,7 @@ import (
 	"time"
 	_ "time/tzdata" // limits.timeZone works on a machine without a zone database
 
+	"lilac/internal/agent"
 	"lilac/internal/core/session"
 	"lilac/internal/operate/config"
 )
@@ -23,6 +24,7 @@ func runnerSettings(cfg *config.Config) session.Settings {
 			Zone: zone, Wait: time.Duration(l.Wait),
 		},
 		ToolTimeout: time.Duration(l.Tool), CompactAt: cfg.CompactAt,
+		Answer: agent.Bounds{Text: int(l.Answer.Text), Thinking: int(l.Answer.Thinking), Arguments: int(l.Answer.Arguments), Repeats: l.Repeats},
 	}
 }
 

@@ -119,8 +119,8 @@ type Price struct {
 	CacheWrite float64 `json:"cacheWrite,omitempty" jsonschema:"Input tokens written to the provider's cache."`
 }
 
-// Limits bounds usage. The limits are checked before each model call; a request that reaches one
-// asks in its conversation whether to continue.
+// Limits bounds usage. The limits are checked before and during each model call; a request that
+// reaches one asks in its conversation whether to continue.
 type Limits struct {
 	Request  Budget   `json:"request,omitempty" jsonschema:"Limits of one request."`
 	Session  Budget   `json:"session,omitempty" jsonschema:"Limits of one conversation, over its lifetime."`
@@ -128,6 +128,15 @@ type Limits struct {
 	TimeZone string   `json:"timeZone,omitempty" jsonschema:"The time zone in which a day begins: a name such as Europe/Berlin, UTC, or Local for the machine's zone."`
 	Wait     Duration `json:"wait,omitempty" jsonschema:"How long a request waits at a limit for an answer before it ends."`
 	Tool     Duration `json:"tool,omitempty" jsonschema:"Time limit for one tool call. Tools have smaller limits of their own."`
+	Answer   Answer   `json:"answer,omitempty" jsonschema:"Maximum sizes in one answer of the model, from 1KiB to 16MiB. A longer answer is stopped, and what was written until then is kept."`
+	Repeats  int      `json:"repeats,omitempty" jsonschema:"How often in a row the model may repeat the same sentences in an answer, or the same tool calls with the same arguments, before the request ends. Zero means no limit."`
+}
+
+// Answer bounds one answer of the model.
+type Answer struct {
+	Text      Size `json:"text,omitempty" jsonschema:"The text."`
+	Thinking  Size `json:"thinking,omitempty" jsonschema:"The thinking."`
+	Arguments Size `json:"arguments,omitempty" jsonschema:"The arguments of one tool call, such as the content of a file to write. All calls of an answer together may have four times as much."`
 }
 
 // A Budget bounds the usage of each resource. Zero means no limit.
@@ -234,6 +243,11 @@ func Default() *Config {
 			TimeZone: "Local",
 			Wait:     Duration(24 * time.Hour),
 			Tool:     Duration(30 * time.Minute),
+			// A book has a text of 500 KiB; few models can write as much at once.
+			Answer: Answer{Text: 512 << 10, Thinking: 1 << 20, Arguments: 1 << 20},
+			// Few sentences are worth repeating, but a tool may be asked a few times whether
+			// something has changed.
+			Repeats: 25,
 		},
 		CompactAt: 0.75,
 		Sandbox: Sandbox{

@@ -211,6 +211,13 @@ func (c *Config) checkModels() error {
 // modelKeys lists the keys that determine which models exist and what they cost.
 var modelKeys = []string{"model", "models", "providers"}
 
+// minAnswer and maxAnswer bound the sizes of an answer: each of them is kept in memory
+// several times.
+const (
+	minAnswer = Size(1 << 10)
+	maxAnswer = Size(16 << 20)
+)
+
 func (c *Config) checkLimits() error {
 	var found []error
 	for _, b := range []struct {
@@ -236,6 +243,17 @@ func (c *Config) checkLimits() error {
 	}
 	if c.Limits.Tool <= 0 {
 		found = append(found, fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m."))
+	}
+	for _, l := range []struct {
+		name string
+		size Size
+	}{{"text", c.Limits.Answer.Text}, {"thinking", c.Limits.Answer.Thinking}, {"arguments", c.Limits.Answer.Arguments}} {
+		if field := "limits.answer." + l.name; l.size < minAnswer || l.size > maxAnswer {
+			found = append(found, fault.InvalidField(field, "%s is %s; it has to be from %s to %s.", field, l.size, minAnswer, maxAnswer))
+		}
+	}
+	if c.Limits.Repeats < 0 {
+		found = append(found, fault.InvalidField("limits.repeats", "limits.repeats is negative; use 0 for no limit."))
 	}
 	if !(c.CompactAt > 0 && c.CompactAt <= maxCompactAt) {
 		found = append(found, fault.InvalidField("compactAt", "compactAt is %v; it has to be above 0 and at most %v.", c.CompactAt, maxCompactAt))
