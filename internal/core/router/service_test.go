@@ -20,6 +20,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 const self = "900"
@@ -61,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, mode: router.Mention, stop: func() {}, ran: map[string]bool{}}
 	w.now.Store(1_000_000)
 	var err error
-	w.db, err = db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
+	w.db, err = db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}))
 	if err != nil {
 		t.Fatal(err)
 	}
