@@ -57,7 +57,7 @@ func newAPI(o Options) *api {
 	a.searches = &searches{db: o.DB, history: t.History, sessions: t.Sessions}
 	a.events = &envEvents{db: o.DB, inbox: t.Inbox, sessions: a.sessions, now: o.Now}
 	a.rules = &rules{db: o.DB, rules: o.Rules, events: a.events, now: o.Now}
-	a.sources = &sources{sources: o.Sources, inbox: t.Inbox, now: o.Now, reading: make(chan struct{}, maxWebhooks)}
+	a.sources = &sources{sources: o.Sources, inbox: t.Inbox, now: o.Now, reading: newBodyReaders(o.refuseNewest)}
 	a.groups, a.deadLetters = &groups{o.Bus}, &deadLetters{o.Bus}
 	a.topics = &topics{bus: o.Bus, streams: a.streams}
 	a.tasks, a.workflows, a.toolTokens = &tasks{o.Tasks}, &workflows{o.Workflows}, &toolTokens{o.Operators}

@@ -194,8 +194,10 @@ func (a *api) routes() []route {
 		},
 		{
 			method: "POST", path: "/webhooks/{name}", class: signed, summary: "Receive a webhook, once for each delivery id.",
-			description: "The configuration sets the form of the signature (GitHub or Standard Webhooks). The event is durable before the response. Every Host is accepted.",
-			status:      202, result: "Published, now or before (duplicate).", endpoint: directJSON[json.RawMessage, published](a.sources.receive),
+			description: "The configuration sets the form of the signature (GitHub, Standard Webhooks, GitLab, Stripe, or Slack). A sender without a signature is refused before its body is read. The event is durable before the response. Every Host is accepted.",
+			status:      202, result: "Published, now or before (duplicate).",
+			others:   []response{{200, "Slack checks the address: its challenge.", reflect.TypeFor[challenge]()}},
+			endpoint: directJSON[json.RawMessage, published](a.sources.receive),
 		},
 		{
 			method: "GET", path: "/sources", summary: "List the sources of environment events (webhooks, files, timers) with their counts since the start.",
