@@ -92,7 +92,7 @@ func (p *program) describe() {
 		unsent = b.Unsent
 	}
 	observe.Describe(p.registry, observe.Program{
-		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent, LostLogLines: p.LostLogLines,
+		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent, LostLogLines: p.lostLogLines,
 		Sessions: func(ctx context.Context) (n int, err error) {
 			err = p.db.Read(ctx, func(q db.Queryer) error {
 				busy, err := p.store.States.Unfinished(q)
@@ -194,8 +194,26 @@ func (p *program) report() health.Report {
 	if trouble := p.reloadTrouble.Load(); trouble != nil {
 		part.Status, part.Message = health.Warning, *trouble
 	}
-	out.Parts = append(out.Parts, part, p.sourcesPart(time.Now()), p.sandboxPart())
+	out.Parts = append(out.Parts, part, p.sourcesPart(time.Now()), p.sandboxPart(), p.logPart())
 	return out
+}
+
+// logPart returns the health of the log. A log that nobody reads is no reason not to work.
+func (p *program) logPart() health.Part {
+	part := health.Part{Name: "log", Status: health.OK}
+	if p.Log != nil {
+		if part.Message = p.Log.Trouble(); part.Message != "" {
+			part.Status = health.Warning
+		}
+	}
+	return part
+}
+
+func (p *program) lostLogLines() int64 {
+	if p.Log == nil {
+		return 0
+	}
+	return p.Log.Lost()
 }
 
 // sandboxPart reports whether commands can run. The doctor command, which may run as another

@@ -34,6 +34,10 @@ type cli struct {
 	release  string
 	// secrets are redacted on standard error.
 	secrets logs.Secrets
+	// lossy are the writers that replace standard output and error in a server, to be
+	// closed at the end. blockingLog is the control of a test: it leaves them out.
+	lossy       []*logs.LossyWriter
+	blockingLog bool
 
 	file  string
 	flags config.Flags
@@ -51,6 +55,7 @@ func (c *cli) run(ctx context.Context, args []string) int {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	err := cmp.Or(root.ExecuteContext(ctx), refused())
+	defer c.closeLossy()
 	if err == nil {
 		return 0
 	}
