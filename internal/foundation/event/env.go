@@ -252,7 +252,7 @@ type SessionPausedPayload struct {
 type SessionResumedPayload struct {
 	RequestID string `json:"requestId"`
 	Pause     int    `json:"pause"`
-	// Answer is continue or stop.
+	// Answer is continue or stop, or newDay if the day of a daily limit ended first.
 	Answer string `json:"answer"`
 }
 
