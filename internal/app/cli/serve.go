@@ -26,7 +26,7 @@ const (
 	lastLines = 500 * time.Millisecond
 )
 
-func (c *cli) serve() *cobra.Command {
+func serveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server and print a login link for the page",
