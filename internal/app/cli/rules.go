@@ -77,7 +77,7 @@ func rulesCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			trial := environment.Try(append(rules, environment.DefaultRules(environment.DefaultsOptions{})...), e)
+			trial := environment.Try(append(rules, cfg.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))...), e)
 			if c.json {
 				return c.printJSON(trial)
 			}
@@ -119,9 +119,9 @@ func (c *cli) showRule(ctx context.Context, name string) error {
 	}
 	rows := make([][]string, 0, len(r.Last))
 	for _, m := range r.Last {
-		rows = append(rows, []string{when(m.At), m.Outcome, string(m.Type), m.EventID, m.SessionID, m.RequestID})
+		rows = append(rows, []string{when(m.At), m.Outcome, string(m.Type), m.EventID, m.SessionID, m.RequestID, m.Error})
 	}
-	return c.table("WHEN OUTCOME TYPE EVENT SESSION REQUEST", rows)
+	return c.table("WHEN OUTCOME TYPE EVENT SESSION REQUEST ERROR", rows)
 }
 
 func (p *printer) printRules(raw json.RawMessage) error {

@@ -52,6 +52,16 @@ func EnvTypes() []Type {
 	}
 }
 
+// StreamOnly reports whether events of the type are only shown on the event stream. They are
+// derived from other events, and never published, so no rule receives them.
+func StreamOnly(t Type) bool {
+	switch t {
+	case SessionMessageApplied, StreamText, StreamReasoning, StreamToolCall, StreamFile:
+		return true
+	}
+	return false
+}
+
 var envType = lazyregexp.New(`^[a-z0-9_.]{1,64}$`)
 
 // maxTimestamp is the largest time of a JavaScript Date in Unix milliseconds (ECMA-262,
