@@ -39,7 +39,7 @@ func newAPI(o Options) *api {
 	t := o.Tables
 	a := &api{page: o.Page, guard: newGuard(o), errors: &errorWriter{log: o.Logger, now: o.Now}}
 	a.sessions = &sessions{db: o.DB, table: t.Sessions, inbox: t.Inbox, platforms: o.Platforms, now: o.Now}
-	a.requests = &requests{db: o.DB, table: t.Requests, sessions: a.sessions}
+	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()
 	a.streams = &streams{

@@ -144,7 +144,10 @@ func (a *api) routes() []route {
 		{
 			method: "GET", path: "/sessions/{id}/messages", summary: "List the messages of a conversation, oldest first, with a cursor for the event stream.",
 			params: []param{
-				limitParam, beforeID, flag("html", "1 adds the field html, the rendered text."),
+				limitParam, beforeID,
+				{name: "startTime", doc: "Only messages from this time on, in Unix milliseconds.", schema: `{"type":"integer","minimum":0}`},
+				{name: "endTime", doc: "Only messages until this time, in Unix milliseconds.", schema: `{"type":"integer","minimum":0}`},
+				flag("html", "1 adds the field html, the rendered text."),
 				flag("replay", "1 adds the output so far of running requests, as frames of the event stream, for a client that already follows the stream of all sessions."),
 			},
 			status: 200, result: "The messages.", endpoint: reply(a.messages.list),
@@ -164,6 +167,10 @@ func (a *api) routes() []route {
 		},
 		{
 			method: "POST", path: "/sessions/{id}/cancel", needs: sessions, summary: "Stop the running request, or accepted messages that have not started.",
+			status: 200, result: "The request is stopping, nothing is running, or the request has ended.", endpoint: replyTo(optionalBody, a.cancels.cancel),
+		},
+		{
+			method: "POST", path: "/sessions/{id}/interrupt", needs: sessions, summary: "The same as /cancel.",
 			status: 200, result: "The request is stopping, nothing is running, or the request has ended.", endpoint: replyTo(optionalBody, a.cancels.cancel),
 		},
 		{
