@@ -162,6 +162,9 @@ func inField(name string, err error) error {
 	return fmt.Errorf("decode %s: %w", name, err)
 }
 
+// MetadataReplayOf is the metadata field with the id of the event that this one repeats.
+const MetadataReplayOf = "replay_of"
+
 // MetadataRequest is the metadata field with the id of the request that caused the event.
 const MetadataRequest = "request_id"
 

@@ -55,7 +55,7 @@ func newAPI(o Options) *api {
 	}
 	a.cancels = &cancels{db: o.DB, inbox: t.Inbox, sessions: a.sessions, requests: a.requests}
 	a.searches = &searches{db: o.DB, history: t.History, sessions: t.Sessions}
-	a.events = &envEvents{db: o.DB, inbox: t.Inbox, sessions: a.sessions, now: o.Now}
+	a.events = &envEvents{db: o.DB, bus: o.Bus, inbox: t.Inbox, sessions: a.sessions, now: o.Now}
 	a.rules = &rules{db: o.DB, rules: o.Rules, events: a.events, now: o.Now}
 	a.sources = &sources{sources: o.Sources, inbox: t.Inbox, now: o.Now, reading: newBodyReaders(o.refuseNewest)}
 	a.groups, a.deadLetters = &groups{o.Bus}, &deadLetters{o.Bus}

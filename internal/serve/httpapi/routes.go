@@ -200,6 +200,10 @@ func (a *api) routes() []route {
 			status: 200, result: "Published, now or before (duplicate).", endpoint: replyTo(requiredBody, a.events.publish),
 		},
 		{
+			method: "POST", path: "/events/{id}/replay", needs: sessions, summary: "Run a handled event through the rules again, as a new event whose metadata field replay_of names it.",
+			status: 200, result: "Published.", endpoint: replyTo(optionalBody, a.events.replay),
+		},
+		{
 			method: "POST", path: "/webhooks/{name}", class: signed, summary: "Receive a webhook, once for each delivery id.",
 			description: "The configuration sets the form of the signature (GitHub, Standard Webhooks, GitLab, Stripe, or Slack). A sender without a signature is refused before its body is read. The event is durable before the response. Every Host is accepted.",
 			status:      202, result: "Published, now or before (duplicate).",
