@@ -151,11 +151,7 @@ func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
 		return end.Sub(s.opt.Now())
 	}
 	s.alarms.set(sessionID, left, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.stopping {
-			s.wg.Go(func() { s.expirePause(sessionID, requestID, p) })
-		}
+		s.spawn(func() { s.expirePause(sessionID, requestID, p) })
 	})
 }
 
