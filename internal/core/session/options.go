@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"lilac/internal/agent"
 	"lilac/internal/agent/tool"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -26,7 +27,11 @@ type Options struct {
 	Bus    bus.Bus
 	Tables Tables
 	// Model returns the model of a session's next request.
-	Model     func(ctx context.Context, sessionID string) (llm.Model, error)
+	Model func(ctx context.Context, s Session) (llm.Model, error)
+	// ChannelInstructions returns the instructions of a session's channel; nil means
+	// that there are none.
+	ChannelInstructions func(q db.Queryer, s Session) string
+
 	Tools     []tool.Tool
 	Workspace string
 	// Settings are the initial settings; see [Service.Configure].
@@ -129,8 +134,9 @@ type Settings struct {
 	Limits Limits
 	// ToolTimeout bounds a tool call; 0 means that only the tools' own limits do.
 	ToolTimeout time.Duration
-	// CompactAt is as in [agent.Config].
+	// CompactAt and Answer are as in [agent.Config].
 	CompactAt float64
+	Answer    agent.Bounds
 }
 
 // withDefaults fills in what the caller left out.
