@@ -98,7 +98,7 @@ func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time
 	return r.record(ctx, func(c *change) error {
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindModelFailed,
-			Data: failedEntry{Error: fault.ToWire(cause).Message, DelayMS: delay.Milliseconds()},
+			Data: failedEntry{Error: fault.ToWire(cause).Message, DelayMS: delay.Milliseconds(), WorkedMS: r.workedMS()},
 		})
 	})
 }
@@ -123,7 +123,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 		}
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
 			Message: s.Message, Usage: s.Usage, Stop: string(s.Stop), Interrupted: s.Interrupted,
-			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model,
+			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model, WorkedMS: r.workedMS(),
 		}})
 	})
 	if err == nil {
@@ -150,7 +150,7 @@ func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display
 	return r.record(ctx, func(c *change) error {
 		err := c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolStart,
-			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Args: call.Input, Display: display},
+			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Args: call.Input, Display: display, WorkedMS: r.workedMS()},
 		})
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 	err := r.record(ctx, func(c *change) error {
 		err := c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolEnd,
-			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: ended.OK},
+			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: ended.OK, WorkedMS: r.workedMS()},
 		})
 		if err != nil {
 			return err
