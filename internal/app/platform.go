@@ -129,7 +129,7 @@ func (p *program) isPlatform(client string) bool {
 // instructions returns the system prompt: the operator's instructions, then those
 // for the agent and for the platform.
 func (p *program) instructions(operators, client string) string {
-	in := agent.SystemInput{Instructions: operators, Workspace: p.Config.Workspace, Client: client, Now: time.Now()}
+	in := agent.SystemInput{Instructions: operators, Workspace: p.Config.Workspace, Client: client}
 	if client == task.Client {
 		in.Client = "" // a task has no conversation
 		return agent.SystemPrompt(in) + "\n" + taskInstructions

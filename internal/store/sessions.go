@@ -137,6 +137,7 @@ func deleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM requests WHERE session_id = ?`,
 		`DELETE FROM history WHERE session_id = ?`,
 		`DELETE FROM compactions WHERE session_id = ?`,
+		`DELETE FROM prompts WHERE session_id = ?`,
 		`DELETE FROM session_inbox WHERE session_id = ?`,
 		`DELETE FROM session_state WHERE session_id = ?`,
 		`DELETE FROM usage_sessions WHERE session_id = ?`,
@@ -152,6 +153,9 @@ func deleteSession(tx *db.Tx, id string) error {
 		if _, err := tx.Exec(statement, id); err != nil {
 			return fmt.Errorf("delete session: %w", err)
 		}
+	}
+	if err := deleteUnusedPrefixes(tx); err != nil {
+		return err
 	}
 	return deleteBlobRefs(tx, ownerSession(id))
 }

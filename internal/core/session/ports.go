@@ -17,6 +17,7 @@ type Tables struct {
 	Requests RequestTable
 	Journal  JournalTable
 	Spending SpendingTable
+	Prompts  PromptTable
 }
 
 // SessionTable holds the conversations.
@@ -59,6 +60,15 @@ type HistoryTable interface {
 	HasHistory(q db.Queryer, sessionID, id string) (bool, error)
 	Conversation(q db.Queryer, sessionID string) (Conversation, error)
 	AddCompaction(tx *db.Tx, c Compaction) error
+}
+
+// PromptTable holds what the model was sent beyond the history.
+type PromptTable interface {
+	// Prompt and Prefix return false if there is none.
+	Prompt(q db.Queryer, sessionID string) (Prompt, bool, error)
+	Prefix(q db.Queryer, id string) (Prefix, bool, error)
+	// SavePrompt saves the prompt of a session, and its prefix if no other session has it.
+	SavePrompt(tx *db.Tx, sessionID string, p Prompt, prefix Prefix) error
 }
 
 // FileTable lists the files that requests have output.

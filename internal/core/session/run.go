@@ -35,7 +35,8 @@ type run struct {
 
 	// The fields below are owned by the run's goroutine.
 	out           *output
-	seqs          []int64         // sequence numbers of the agent's conversation; a summary has that of its last message
+	slots         []slot          // where the messages of the agent's conversation come from
+	sent          sentPrompt      // what the model was sent besides the history
 	reportedCalls map[string]bool // the calls of the open step whose ends were published
 	model         string
 	journalUnread bool  // it ended before it read its journal, so out has no text
@@ -197,11 +198,14 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 
-	system := opt.Surfaces.Instructions(settings.System, r.client)
+	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(settings.System, r.client), &in)
+	if err != nil {
+		return agent.Outcome{Err: err, Usage: in.Usage}
+	}
 	r.svc.publisher.add(r.out)
 	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
-		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
+		Model: model, Tools: opt.Tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
 	}, in, r)
 }
@@ -219,6 +223,9 @@ func (r *run) load() (agent.Input, error) {
 		}
 		if conv, err = r.svc.opt.Tables.History.Conversation(q, r.sessionID); err != nil {
 			return explainDamage(err, r.sessionID)
+		}
+		if r.sent, err = r.svc.readPrompt(q, r.sessionID); err != nil {
+			return err
 		}
 		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
 			return err // a new request has used nothing
@@ -247,11 +254,14 @@ func (r *run) load() (agent.Input, error) {
 	}
 	if conv.Summary != nil {
 		in.Messages = append(in.Messages, *conv.Summary)
-		r.seqs = append(r.seqs, conv.KeptFrom-1)
+		r.slots = append(r.slots, slot{seq: conv.KeptFrom - 1})
 	}
 	for _, m := range conv.Messages {
+		if r.sent.notesBefore == 0 && m.RequestID == r.requestID && p.step == 0 && p.attempts == 0 {
+			r.sent.notesBefore = m.Seq
+		}
 		in.Messages = append(in.Messages, r.svc.inlineBlobs(m.Message))
-		r.seqs = append(r.seqs, m.Seq)
+		r.slots = append(r.slots, slot{seq: m.Seq})
 	}
 	if p.pending != nil {
 		for id := range p.pending.Results {
@@ -364,7 +374,7 @@ func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 
 // inject returns applied messages with the contents of their blobs.
 func (r *run) inject(injected []agent.Injected, seqs []int64) []agent.Injected {
-	r.seqs = append(r.seqs, seqs...)
+	r.addSlots(seqs)
 	for i := range injected {
 		messages := make([]chat.Message, len(injected[i].Messages))
 		for j, m := range injected[i].Messages {

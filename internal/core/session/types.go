@@ -53,7 +53,10 @@ type Request struct {
 	Steps      int        `json:"steps"`
 	Recoveries int        `json:"recoveries,omitempty"`
 	Usage      chat.Usage `json:"usage"`
-	Model      string     `json:"model,omitempty"`
+	// CachedShare is the share of the input tokens that was read from the provider's cache,
+	// between 0 and 1.
+	CachedShare float64 `json:"cachedShare,omitempty"`
+	Model       string  `json:"model,omitempty"`
 }
 
 // Damaged is the state of a request with a corrupt row in lists. Only the ID and
