@@ -82,7 +82,7 @@ func TestAProgramThatTheAgentMayReplaceIsShownAsACopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pass, err := p.callables.open(toolserver.Grant{Callables: []string{"*"}})
+		pass, err := p.callables.mint(toolserver.Grant{Callables: []string{"*"}})
 		if err != nil {
 			t.Fatal(err)
 		}

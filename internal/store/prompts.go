@@ -7,7 +7,7 @@ import (
 	"lilac/internal/engine/db"
 )
 
-var promptsMigration = db.Migration{Name: "store.0010-prompts", SQL: `
+var promptsMigration = db.Migration{Name: "store.0011-prompts", SQL: `
 CREATE TABLE prompts (
 	session_id TEXT PRIMARY KEY,
 	prefix     TEXT NOT NULL,

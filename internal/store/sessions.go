@@ -138,6 +138,7 @@ func deleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM history WHERE session_id = ?`,
 		`DELETE FROM compactions WHERE session_id = ?`,
 		`DELETE FROM prompts WHERE session_id = ?`,
+		`DELETE FROM conversation_starts WHERE session_id = ?`,
 		`DELETE FROM session_inbox WHERE session_id = ?`,
 		`DELETE FROM session_state WHERE session_id = ?`,
 		`DELETE FROM usage_sessions WHERE session_id = ?`,

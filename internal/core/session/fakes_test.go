@@ -24,7 +24,13 @@ type fakeSurfaces struct {
 	instructions      func(operators, client string) string
 }
 
-func (f fakeSurfaces) HasRelay(client string) bool   { return f.relay && client == "web" }
+func (f fakeSurfaces) HasRelay(client string) bool { return f.relay && client == "web" }
+func (f fakeSurfaces) NewConversation(client string) string {
+	if f.relay && client == "web" {
+		return "/new"
+	}
+	return ""
+}
 func (f fakeSurfaces) Unattended(client string) bool { return f.unattended && client == "web" }
 
 func (f fakeSurfaces) Title(_ db.Queryer, client, sessionID string) string {

@@ -69,6 +69,9 @@ type Surfaces interface {
 	// Unattended reports whether nobody can answer a question in the client's
 	// sessions: a request that reaches a limit there fails at once.
 	Unattended(client string) bool
+	// NewConversation returns the command that begins a new conversation on the
+	// client's surface, or "".
+	NewConversation(client string) string
 }
 
 // Policy decides about the budgets of requests.
@@ -159,6 +162,7 @@ func (plainSurfaces) HasRelay(string) bool                    { return false }
 func (plainSurfaces) Title(db.Queryer, string, string) string { return "" }
 func (plainSurfaces) Instructions(operators, _ string) string { return operators }
 func (plainSurfaces) Unattended(string) bool                  { return false }
+func (plainSurfaces) NewConversation(string) string           { return "" }
 
 // openPolicy is the default of [Options.Policy].
 type openPolicy struct{}

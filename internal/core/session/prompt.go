@@ -22,6 +22,9 @@ import (
 // does not have. It is saved with each answer, so that it survives restarts, and a
 // compaction begins a new one.
 type Prompt struct {
+	// From is the sequence number at which the conversation begins: after a compaction, or
+	// where a person began a new one. A prompt of another beginning is not used.
+	From int64 `json:"from,omitempty"`
 	// Prefix is the id of the [Prefix] that every call begins with.
 	Prefix string `json:"prefix"`
 	// Instructions, Tools, and Day are the hashes and the day that the model knows. If they
@@ -61,7 +64,8 @@ type slot struct {
 // sentPrompt is the prompt of a run. The run's goroutine owns it.
 type sentPrompt struct {
 	Prompt
-	known bool // the session has a prompt
+	known bool  // the session has a prompt
+	from  int64 // the beginning of the conversation
 	// unsaved means that the prompt has changed since it was read.
 	unsaved bool
 	// notesBefore is the sequence number of the first message of a request that has not
@@ -90,14 +94,18 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// readPrompt reads the prompt of a session. A damaged one is begun anew: that costs the
+// readPrompt reads the prompt of a conversation that begins at a sequence number. A damaged one is begun anew: that costs the
 // provider's cache, but loses nothing.
-func (s *Service) readPrompt(q db.Queryer, sessionID string) (p sentPrompt, err error) {
+func (s *Service) readPrompt(q db.Queryer, sessionID string, from int64) (p sentPrompt, err error) {
 	p.Prompt, p.known, err = s.opt.Tables.Prompts.Prompt(q, sessionID)
 	if db.IsDamaged(err) {
 		s.opt.Logger.Warn("a stored prompt is damaged and begins anew", "session_id", sessionID, "error", err)
-		return sentPrompt{}, nil
+		p, err = sentPrompt{}, nil
 	}
+	if p.From != from {
+		p = sentPrompt{}
+	}
+	p.from = from
 	return p, err
 }
 
@@ -106,7 +114,7 @@ func (s *Service) readPrompt(q db.Queryer, sessionID string) (p sentPrompt, err 
 // returns the prefix of the calls, and the one that a compaction begins with.
 func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Prefix, error) {
 	p, tools, now := &r.sent, r.svc.tools, r.svc.opt.Now()
-	current := Prompt{Instructions: hashOf(system), Tools: tools.hash, Day: now.Format(time.DateOnly)}
+	current := Prompt{From: p.from, Instructions: hashOf(system), Tools: tools.hash, Day: now.Format(time.DateOnly)}
 	current.Prefix = current.Instructions + current.Tools
 	p.current, p.nextPrefix = current, Prefix{System: system, Tools: tools.specs}
 	if p.known && p.Prefix != current.Prefix {
@@ -223,8 +231,9 @@ func (r *run) promptAfter(s agent.Step) (next Prompt, changed bool) {
 
 // compactedPrompt returns the prompt after a compaction that keeps the messages from an index
 // on.
-func (r *run) compactedPrompt(keep int) Prompt {
+func (r *run) compactedPrompt(keep int, from int64) Prompt {
 	next := r.sent.current
+	next.From = from
 	next.ThinkingFrom = r.slots[len(r.slots)-1].seq + 1
 	for _, at := range r.slots[keep:] {
 		if at.note != "" {

@@ -84,7 +84,7 @@ func longTalk(t *testing.T, forget bool) [][]string {
 				o.Tables.Prompts = forgetfulPrompts{o.Tables.Prompts}
 			}
 		}})
-		r.model.window = 30_000
+		r.model.window, r.model.notes = 30_000, true
 		return r
 	}
 	n := 0
@@ -158,7 +158,7 @@ func TestCompactionBeginsANewPrompt(t *testing.T) {
 		}}, nil
 	}
 	r := newRig(t, rigOptions{do: do, tools: []tool.Tool{namedTool{"read", "Reads."}}, change: func(o *session.Options) { o.Settings.System = "Be brief." }})
-	r.model.window = 6_000
+	r.model.window, r.model.notes = 6_000, true
 	compacted := 0
 	for i := range 16 {
 		if i == 2 {

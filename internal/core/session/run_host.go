@@ -198,7 +198,7 @@ func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) err
 	if keep < len(r.slots) {
 		from = r.slots[keep].seq
 	}
-	next := r.compactedPrompt(keep)
+	next := r.compactedPrompt(keep, from)
 	err := r.record(ctx, func(c *change) error {
 		err := c.tables.History.AddCompaction(c.tx, Compaction{SessionID: r.sessionID, RequestID: r.requestID, Summary: summary, KeptFrom: from, CreatedAt: c.now()})
 		if err != nil {

@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/model/listing"
+	"lilac/internal/model/llm"
+	"lilac/internal/operate/config"
+	"lilac/internal/store"
+)
+
+const (
+	// learnedAge is how long facts about a model are kept: servers are updated.
+	learnedAge = 30 * 24 * time.Hour
+	// saveLearned bounds the write of a fact.
+	saveLearned = 5 * time.Second
+	// findWindow bounds the question for the size of a model's window, and windowTries
+	// how often it is asked. Ollama knows the size only after the model was loaded, that is,
+	// with the second call.
+	findWindow  = 3 * time.Second
+	windowTries = 2
+)
+
+// keepLearned restores what earlier processes learned of models, and saves what this one
+// learns.
+func (b *base) keepLearned(ctx context.Context) error {
+	var saved map[string]llm.Facts
+	err := b.db.Read(ctx, func(q db.Queryer) (err error) {
+		saved, err = store.Learned{}.Learned(q, time.Now().Add(-learnedAge))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.learned.Keep(saved, func(key string, f llm.Facts) {
+		ctx, cancel := context.WithTimeout(context.Background(), saveLearned)
+		defer cancel()
+		if err := b.db.Update(ctx, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, key, f) }); err != nil {
+			b.Logger.Warn("cannot save what a model taught", "error", err)
+		}
+	})
+	return nil
+}
+
+// windowFinder asks the endpoint for the size of the model's window before the first calls, if
+// nobody knows it.
+type windowFinder struct {
+	llm.Model
+	endpoint listing.Endpoint
+	name     string
+	learned  *llm.Learned
+	tries    atomic.Int32
+}
+
+// findsWindow wraps a model whose window is unknown.
+func findsWindow(m llm.Model, choice config.ModelChoice, options llm.Options) llm.Model {
+	if !choice.ContextUnknown || choice.BaseURL == "" {
+		return m
+	}
+	return &windowFinder{Model: m, name: choice.Name, learned: options.Learned, endpoint: listing.Endpoint{
+		Anthropic: choice.Type == config.Anthropic, BaseURL: choice.BaseURL, Key: options.APIKey, Headers: options.Header(),
+	}}
+}
+
+// Stream implements [llm.Model].
+func (w *windowFinder) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
+	if w.learned.Facts().ContextTokens == 0 && w.tries.Add(1) <= windowTries {
+		limited, cancel := context.WithTimeout(ctx, findWindow)
+		w.learned.SetContext(listing.Window(limited, w.endpoint, w.name))
+		cancel()
+	}
+	return w.Model.Stream(ctx, req)
+}
