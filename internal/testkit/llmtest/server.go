@@ -20,8 +20,8 @@ type Options struct {
 	// Answer returns the script for a request; nil answers "Hello.". It is called
 	// from several goroutines.
 	Answer func(Request) Script
-	// AllowChanges accepts calls that change a conversation before an earlier answer. By
-	// default, the server refuses them.
+	// AllowChanges accepts calls that change a conversation before an earlier answer, and
+	// only counts them. By default, the server refuses them.
 	AllowChanges bool
 	// BillCache makes the server report usage like a provider with a prompt cache: the
 	// input is the size of the request, and what an earlier request began with is read from
@@ -89,10 +89,15 @@ func (s *Server) Close() error {
 	return err
 }
 
-// New starts a server that is closed when the test ends. A nil answer says "Hello.".
-func New(t testing.TB, answer func(Request) Script) *Server {
+// New starts a server that is closed when the test ends. A nil answer says "Hello.". Unless the
+// options allow it, a call that changes its conversation fails the test.
+func New(t testing.TB, answer func(Request) Script, change ...func(*Options)) *Server {
 	t.Helper()
-	s, err := Start(Options{Answer: answer})
+	options := Options{Answer: answer}
+	for _, f := range change {
+		f(&options)
+	}
+	s, err := Start(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,13 +106,16 @@ func New(t testing.TB, answer func(Request) Script) *Server {
 			t.Error(err)
 		}
 		for _, change := range s.Changes() {
+			if options.AllowChanges {
+				break
+			}
 			t.Errorf("a call to the model changed its conversation: %s", change)
 		}
 	})
 	return s
 }
 
-// Changes returns the refusals of calls that changed a conversation before an earlier answer.
+// Changes lists the calls that changed a conversation before an earlier answer.
 func (s *Server) Changes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,9 +131,11 @@ func (s *Server) checkGrowth(req Request, script *Script) string {
 	c := conversationOf(req.Protocol, req.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if change := s.growth.check(req.Model, c); change != "" && !s.options.AllowChanges {
+	if change := s.growth.check(req.Model, c); change != "" {
 		s.changes = append(s.changes, fmt.Sprintf("request %d: %s", req.N, change))
-		return change
+		if !s.options.AllowChanges {
+			return change
+		}
 	}
 	s.growth.record(req.Model, c, *script)
 	if s.options.BillCache {
