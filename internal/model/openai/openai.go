@@ -96,21 +96,8 @@ func (m *Model) streamError(err error) error {
 
 func (m *Model) header() http.Header {
 	header := m.o.Header()
-	switch {
-	case m.o.APIKey == "" || header.Get("Authorization") != "":
-	case m.isAzure():
-		header.Set("Api-Key", m.o.APIKey)
-	default:
-		header.Set("Authorization", "Bearer "+m.o.APIKey)
-	}
+	m.o.SetKey(header, m.url)
 	return header
-}
-
-// isAzure reports whether the endpoint is Azure's, which wants the key in a header of its
-// own.
-func (m *Model) isAzure() bool {
-	u, err := url.Parse(m.url)
-	return err == nil && (strings.HasSuffix(u.Hostname(), ".azure.com") || strings.HasSuffix(u.Hostname(), ".azure-api.net"))
 }
 
 var version = regexp.MustCompile(`/v[0-9][0-9a-z]*(/|$)`)

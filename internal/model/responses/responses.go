@@ -90,9 +90,7 @@ func (m *Model) streamError(err error) error {
 
 func (m *Model) header() http.Header {
 	header := m.o.Header()
-	if m.o.APIKey != "" && header.Get("Authorization") == "" {
-		header.Set("Authorization", "Bearer "+m.o.APIKey)
-	}
+	m.o.SetKey(header, m.url)
 	return header
 }
 
@@ -110,6 +108,10 @@ func responsesURL(base string) string {
 		return base
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/chat/completions")
+	if before, _, found := strings.Cut(u.Path, "/deployments/"); found { // Azure names the model in the body
+		u.Path = before + "/responses"
+		return u.String()
+	}
 	if !version.MatchString(u.Path) {
 		u.Path += "/v1"
 	}
