@@ -131,7 +131,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 		DB: p.db, Bus: p.bus, Tables: p.Seams.Runner.around(runnerTables()), Tools: p.observer.Tools(p.Seams.Tools.around(tools)),
 		Model:    func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
-		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Logger: p.Logger,
+		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Transcriber: transcriber{p.base}, Logger: p.Logger,
 	})
 	rules, err := ruleBuilder{p.base}.rules(p.Config)
 	if err != nil {

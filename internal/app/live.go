@@ -1,6 +1,7 @@
 package app
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,20 @@ type inForce struct {
 	config *config.Config
 	choice config.ModelChoice
 	model  llm.Model
+}
+
+// shows reports whether the model gets attachments of a media type: as they are, or as a
+// transcript.
+func (f *inForce) shows(mediaType string) bool {
+	switch {
+	case strings.HasPrefix(mediaType, "image/"):
+		return f.choice.Images
+	case mediaType == "application/pdf":
+		return f.choice.Facts.PDFs
+	case strings.HasPrefix(mediaType, "audio/"):
+		return f.choice.Facts.Audio || f.config.Transcription.URL != ""
+	}
+	return false
 }
 
 // choose puts a configuration into effect, with the model that it names.

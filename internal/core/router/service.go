@@ -74,8 +74,8 @@ type Profile interface {
 	Names(q db.Queryer) func(text string) string
 	// Mode returns how a session listens that is not a private conversation.
 	Mode(s surface.Session) Mode
-	// Images reports whether the model sees images.
-	Images() bool
+	// Shows reports whether the model gets attachments of a media type.
+	Shows(mediaType string) bool
 }
 
 // ReplyClaimer claims replies that something waits for, so that they begin no

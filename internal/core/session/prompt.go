@@ -37,6 +37,9 @@ type Prompt struct {
 	// Rewritten holds messages that were sent in another form than the history has, by
 	// their sequence numbers.
 	Rewritten map[int64]chat.Message `json:"rewritten,omitempty"`
+	// Transcripts holds the texts that were sent instead of recordings, by the references of
+	// their blobs.
+	Transcripts map[string]string `json:"transcripts,omitempty"`
 	// ThinkingFrom is the first sequence number whose thinking may be sent.
 	ThinkingFrom int64 `json:"thinkingFrom,omitempty"`
 }
@@ -124,6 +127,7 @@ func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Pre
 	}
 	switch {
 	case !p.known:
+		current.Transcripts = p.Transcripts
 		p.Prompt, p.prefix, p.unsaved = current, p.nextPrefix, true
 		p.Day = "" // unknown to the model
 	case p.Prefix == current.Prefix:
@@ -234,6 +238,7 @@ func (r *run) promptAfter(s agent.Step) (next Prompt, changed bool) {
 func (r *run) compactedPrompt(keep int, from int64) Prompt {
 	next := r.sent.current
 	next.From = from
+	next.Transcripts = r.sent.Transcripts
 	next.ThinkingFrom = r.slots[len(r.slots)-1].seq + 1
 	for _, at := range r.slots[keep:] {
 		if at.note != "" {

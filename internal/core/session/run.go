@@ -38,6 +38,7 @@ type run struct {
 	out           *output
 	slots         []slot          // where the messages of the agent's conversation come from
 	sent          sentPrompt      // what the model was sent besides the history
+	hears         bool            // the model accepts recordings
 	reportedCalls map[string]bool // the calls of the open step whose ends were published
 	model         string
 	journalUnread bool  // it ended before it read its journal, so out has no text
@@ -202,6 +203,10 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 
+	r.hears = model.Info().Audio
+	for i, m := range in.Messages {
+		in.Messages[i] = r.inlineBlobs(ctx, m, isUnanswered(in.Messages, i))
+	}
 	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(settings.System, r.client), &in)
 	if err != nil {
 		return agent.Outcome{Err: err, Usage: in.Usage}
@@ -264,7 +269,7 @@ func (r *run) load() (agent.Input, error) {
 		if r.sent.notesBefore == 0 && m.RequestID == r.requestID && p.step == 0 && p.attempts == 0 {
 			r.sent.notesBefore = m.Seq
 		}
-		in.Messages = append(in.Messages, r.svc.inlineBlobs(m.Message))
+		in.Messages = append(in.Messages, m.Message)
 		r.slots = append(r.slots, slot{seq: m.Seq})
 	}
 	if p.pending != nil {
@@ -383,7 +388,7 @@ func (r *run) inject(injected []agent.Injected, seqs []int64) []agent.Injected {
 	for i := range injected {
 		messages := make([]chat.Message, len(injected[i].Messages))
 		for j, m := range injected[i].Messages {
-			messages[j] = r.svc.inlineBlobs(m)
+			messages[j] = r.inlineBlobs(r.ctx, m, true)
 		}
 		injected[i].Messages = messages
 	}

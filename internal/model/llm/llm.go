@@ -33,6 +33,8 @@ type Info struct {
 	MaxOutputTokens int
 	// Images says that the model sees images.
 	Images bool
+	// Audio says that the model hears recordings.
+	Audio bool
 	// Price is in US dollars per million tokens; nil when unknown.
 	Price *Price
 }
