@@ -26,7 +26,7 @@ type Discord struct {
 	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"IDs of servers (guilds) in whose channels the bot listens and writes."`
 	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may send the bot private messages."`
 	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"IDs of people who may send the bot private messages."`
-	Mode              string                    `json:"mode,omitempty" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
+	Mode              string                    `json:"mode,omitempty" enum:"mention,active" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
 	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
 	DeleteOthers      bool                      `json:"deleteOthers,omitempty" jsonschema:"Whether the agent may delete messages that are not its own (surface.messages.delete)."`
 	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"Which missed messages are read after an outage."`
@@ -83,7 +83,7 @@ type EntityNames struct {
 }
 
 // checkSurface validates the settings of the platforms.
-func (c *Config) checkSurface() error {
+func (c checker) checkSurface() error {
 	var found []error
 	token := &c.Surface.Discord.Token
 	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
@@ -142,7 +142,7 @@ func checkDiscordID(field, id string) error {
 // minKeep is longer than the time for which a file can be stored before a table refers to it.
 const minKeep = 48 * time.Hour
 
-func (c *Config) checkAttachments() error {
+func (c checker) checkAttachments() error {
 	var found []error
 	a := c.Attachments
 	if a.MaxBytes <= 0 {
