@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"sync/atomic"
 	"time"
@@ -28,18 +29,31 @@ const (
 // keepLearned restores what earlier processes learned of models, and saves what this one
 // learns.
 func (b *base) keepLearned(ctx context.Context) error {
-	var saved map[string]llm.Facts
+	var rows map[string]json.RawMessage
 	err := b.db.Read(ctx, func(q db.Queryer) (err error) {
-		saved, err = store.Learned{}.Learned(q, time.Now().Add(-learnedAge))
+		rows, err = store.Learned{}.Learned(q, time.Now().Add(-learnedAge))
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	saved := make(map[string]llm.Facts, len(rows))
+	for key, row := range rows {
+		var facts llm.Facts
+		if err := json.Unmarshal(row, &facts); err != nil {
+			b.Logger.Warn("cannot read what a model taught", "error", err)
+			continue
+		}
+		saved[key] = facts
+	}
 	b.learned.Keep(saved, func(key string, f llm.Facts) {
+		facts, err := json.Marshal(f)
+		if err != nil { // never, for strings and numbers
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), saveLearned)
 		defer cancel()
-		if err := b.db.Update(ctx, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, key, f) }); err != nil {
+		if err := b.db.Update(ctx, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, key, facts) }); err != nil {
 			b.Logger.Warn("cannot save what a model taught", "error", err)
 		}
 	})

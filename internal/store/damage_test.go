@@ -21,7 +21,6 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/model/llm"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/damagetest"
@@ -321,7 +320,7 @@ func TestDeepCheckReadsEveryTableWithAChecksum(t *testing.T) {
 			return errors.Join(err,
 				s.Workflows.SaveWorkflow(tx, workflow.Workflow{ID: "w"}),
 				store.Prompts{}.SavePrompt(tx, "s", session.Prompt{Prefix: "p"}, session.Prefix{System: "Be brief."}),
-				store.Learned{}.SaveLearned(tx, "m", llm.Facts{ContextTokens: 4096}),
+				store.Learned{}.SaveLearned(tx, "m", []byte(`{"contextTokens":4096}`)),
 				s.Relays.SaveRelay(tx, relay.Row{Platform: "discord", RequestID: "r"}),
 				s.RouterStates.SaveRouterState(tx, "discord", "7", router.State{Due: 1}),
 				discordRows.SaveGateway(tx, discord.GatewayState{Account: "a"}),

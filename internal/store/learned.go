@@ -1,10 +1,10 @@
 package store
 
 import (
+	"encoding/json"
 	"time"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/model/llm"
 )
 
 var learnedMigration = db.Migration{Name: "store.0012-learned", SQL: `
@@ -20,22 +20,22 @@ CREATE TABLE learned (
 type Learned struct{}
 
 type learnedRow struct {
-	ID    string    `json:"id"`
-	Facts llm.Facts `json:"facts"`
+	ID    string          `json:"id"`
+	Facts json.RawMessage `json:"facts"`
 }
 
 var learnedRows = newDocuments[learnedRow]("learned", "id", "id", "at")
 
 // SaveLearned inserts or replaces what is known of one model.
-func (Learned) SaveLearned(tx *db.Tx, id string, facts llm.Facts) error {
+func (Learned) SaveLearned(tx *db.Tx, id string, facts json.RawMessage) error {
 	return wrap("save what a model taught", learnedRows.put(tx, id, learnedRow{id, facts}, tx.Now().UnixMilli()))
 }
 
 // Learned returns what is known of all models. Older facts are left out, because servers are
 // updated.
-func (Learned) Learned(q db.Queryer, since time.Time) (map[string]llm.Facts, error) {
+func (Learned) Learned(q db.Queryer, since time.Time) (map[string]json.RawMessage, error) {
 	rows, err := learnedRows.readable(q, `WHERE at >= ?`, since.UnixMilli())
-	out := make(map[string]llm.Facts, len(rows))
+	out := make(map[string]json.RawMessage, len(rows))
 	for _, r := range rows {
 		out[r.ID] = r.Facts
 	}

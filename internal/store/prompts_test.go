@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/model/llm"
 	"lilac/internal/store"
 )
 
@@ -23,7 +23,7 @@ func TestPromptsAreKept(t *testing.T) {
 		Notes:     []session.PromptNote{{Before: 5, Text: "Today: Sunday"}},
 		Rewritten: map[int64]chat.Message{6: chat.Text(chat.User, "shorter")},
 	}
-	prefix := session.Prefix{System: "Be brief.", Tools: []llm.ToolSpec{{Name: "read", Schema: []byte(`{"type":"object"}`)}}}
+	prefix := session.Prefix{System: "Be brief."}
 	reread(t, dir, func(d *db.DB) {
 		update(t, d, func(tx *db.Tx) error {
 			s := store.New(d)
@@ -56,39 +56,32 @@ func TestPromptsAreKept(t *testing.T) {
 // What models taught survives a restart, until it is old.
 func TestLearnedFactsAreKept(t *testing.T) {
 	dir := t.TempDir()
-	learn := func(d *db.DB, limits ...int) (*llm.Learned, *llm.Registry) {
-		var r llm.Registry
-		model := r.Get("http://localhost/v1", "m") // before the database is open
-		err := d.Read(t.Context(), func(q db.Queryer) error {
-			saved, err := store.Learned{}.Learned(q, time.Now().Add(-time.Hour))
-			r.Keep(saved, func(key string, f llm.Facts) {
-				update(t, d, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, key, f) })
-			})
+	kept := func(d *db.DB) map[string]json.RawMessage {
+		var out map[string]json.RawMessage
+		err := d.Read(t.Context(), func(q db.Queryer) (err error) {
+			out, err = store.Learned{}.Learned(q, time.Now().Add(-time.Hour))
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, n := range limits {
-			model.SetContext(n, 0)
-		}
-		return model, &r
+		return out
 	}
-	reread(t, dir, func(d *db.DB) { learn(d, 4096, 8192) })
 	reread(t, dir, func(d *db.DB) {
-		model, registry := learn(d)
-		if got := model.Facts().ContextTokens; got != 8192 {
-			t.Errorf("after a restart, the window is %d", got)
+		for _, facts := range []string{`{"contextTokens":4096}`, `{"contextTokens":8192}`} {
+			update(t, d, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, "m", []byte(facts)) })
 		}
-		if got := registry.Get("http://localhost/v1", "other").Facts().ContextTokens; got != 0 {
-			t.Errorf("another model has the window %d", got)
+	})
+	reread(t, dir, func(d *db.DB) {
+		if got := kept(d); len(got) != 1 || string(got["m"]) != `{"contextTokens":8192}` {
+			t.Errorf("after a restart, the facts are %s", got)
 		}
 		update(t, d, func(tx *db.Tx) error {
 			_, err := store.Learned{}.TrimLearned(tx, time.Now().Add(time.Hour))
 			return err
 		})
-		if model, _ := learn(d); model.Facts().ContextTokens != 0 {
-			t.Error("old facts are kept")
+		if got := kept(d); len(got) != 0 {
+			t.Errorf("old facts are kept: %s", got)
 		}
 	})
 }
