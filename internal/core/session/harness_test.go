@@ -48,7 +48,13 @@ func (m *scripted) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Ch
 		req.Messages = slices.DeleteFunc(slices.Clone(req.Messages), func(msg chat.Message) bool { return msg.Role == chat.System })
 	}
 	return func(yield func(llm.Chunk, error) bool) {
-		msg, err := m.do(ctx, req, func(text string) { yield(llm.Chunk{Kind: llm.ChunkText, Text: text}, nil) })
+		left := false
+		msg, err := m.do(ctx, req, func(text string) {
+			left = left || !yield(llm.Chunk{Kind: llm.ChunkText, Text: text}, nil)
+		})
+		if left {
+			return
+		}
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return
