@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
-	"sync/atomic"
 	"time"
 
 	"lilac/internal/engine/db"
@@ -67,7 +66,6 @@ type windowFinder struct {
 	endpoint listing.Endpoint
 	name     string
 	learned  *llm.Learned
-	tries    atomic.Int32
 }
 
 // findsWindow wraps a model whose window is unknown.
@@ -82,7 +80,7 @@ func findsWindow(m llm.Model, choice config.ModelChoice, options llm.Options) ll
 
 // Stream implements [llm.Model].
 func (w *windowFinder) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
-	if w.learned.Facts().ContextTokens == 0 && w.tries.Add(1) <= windowTries {
+	if w.learned.MayAskWindow(windowTries) {
 		limited, cancel := context.WithTimeout(ctx, findWindow)
 		w.learned.SetContext(listing.Window(limited, w.endpoint, w.name))
 		cancel()

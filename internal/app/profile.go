@@ -30,7 +30,7 @@ func (o platformProfile) Mode(s surface.Session) router.Mode {
 	return o.listenModes().Of(s)
 }
 
-func (o platformProfile) Shows(mediaType string) bool { return o.now.Load().shows(mediaType) }
+func (o platformProfile) Shows(mediaType string) bool { return models{o.base}.shows(mediaType) }
 
 func (o platformProfile) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	return o.workflows.ClaimReply(tx, m)

@@ -18,6 +18,7 @@ import (
 type Learned struct {
 	mu    sync.Mutex // guards the fields below
 	facts Facts
+	asked int // how often the endpoint was asked for the window
 	// changed is called after a change, without the lock; it may be nil.
 	changed func(Facts)
 }
@@ -59,6 +60,18 @@ func (l *Learned) SetContext(contextTokens, maxOutputTokens int) {
 			f.MaxOutputTokens = maxOutputTokens
 		}
 	})
+}
+
+// MayAskWindow reports whether to ask the endpoint for the size of the window: if it is unknown,
+// and at most limit times.
+func (l *Learned) MayAskWindow(limit int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.facts.ContextTokens > 0 || l.asked >= limit {
+		return false
+	}
+	l.asked++
+	return true
 }
 
 // update changes the facts and reports the change.

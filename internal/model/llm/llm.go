@@ -35,6 +35,8 @@ type Info struct {
 	Images bool
 	// Audio says that the model hears recordings.
 	Audio bool
+	// Effort is how much the model is asked to think, "" if it chooses.
+	Effort string
 	// Price is in US dollars per million tokens; nil when unknown.
 	Price *Price
 }
