@@ -47,5 +47,6 @@ var Migrations = []db.Migration{
 	budgetsMigration, checksumMigration, rulesMigration, discordMigration, searchLaterMigration, ageMigration, operatorsMigration,
 	workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration,
 	watchedMigration, ruleChecksumMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration,
-	outboxChannelsMigration, segmentMigration, conversationsMigration, marksMigration, choiceMigration, promptsMigration, learnedMigration,
+	outboxChannelsMigration, segmentMigration, conversationsMigration, marksMigration, choiceMigration, refusalErrorsMigration,
+	promptsMigration, learnedMigration,
 }
