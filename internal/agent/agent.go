@@ -20,9 +20,15 @@ var (
 
 // Config configures a run.
 type Config struct {
-	Model     llm.Model
-	Tools     []tool.Tool
-	System    string
+	Model llm.Model
+	Tools []tool.Tool
+	// System and Specs are the instructions and the tools as the first call of the
+	// conversation sent them. Providers drop their caches, and refuse thinking, if either
+	// changes. Nil Specs means those of Tools.
+	System string
+	Specs  []llm.ToolSpec
+	// Next replaces System and Specs at a compaction; nil keeps them.
+	Next      *Prefix
 	Workspace string
 	// Retries is how often a failed model call is repeated, with Backoff.
 	Retries int
@@ -35,6 +41,14 @@ type Config struct {
 	// CompactAt is the share of the context window that the prompt may fill before
 	// older messages are summarised; 0 means [DefaultCompactAt].
 	CompactAt float64
+}
+
+// Prefix is what precedes the messages of a conversation.
+type Prefix struct {
+	System string
+	Specs  []llm.ToolSpec
+	// Note is added to the summary that the conversation then begins with.
+	Note string
 }
 
 // Input is the start of a run; after a crash, the point where it continues.
@@ -91,6 +105,13 @@ type Step struct {
 	Stop  llm.StopReason
 	// Interrupted reports that the call was stopped; Message is the answer until then.
 	Interrupted bool
+	// Rewritten holds the messages that the model got in another form than the
+	// conversation has, such as shortened tool results, by their index in the
+	// conversation (see [Host.Compacted]). Later calls must send them in the same form.
+	Rewritten map[int]chat.Message
+	// WithoutThinking reports that the provider refused the thinking of earlier answers,
+	// and later calls must not send it either.
+	WithoutThinking bool
 	// Offset is the length of the request's text including this step, in bytes.
 	Offset    int64
 	ModelTime time.Duration
@@ -160,6 +181,7 @@ type Host interface {
 	// messages and the messages of every StepDone in the order of the calls, with
 	// earlier compactions applied. Afterwards the conversation is summary followed by
 	// the messages from keep on. 1 ≤ keep ≤ its length, and a tool call is never
-	// separated from its result.
+	// separated from its result. The thinking of the kept messages is dropped, and the
+	// next call begins with [Config.Next].
 	Compacted(ctx context.Context, summary chat.Message, keep int) error
 }

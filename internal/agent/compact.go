@@ -86,10 +86,17 @@ func (r *run) fitContext() (again bool, err error) {
 	if EstimateTokens([]chat.Message{summary}) >= EstimateTokens(older) || losesRequest(older, r.conv[keep:], summary) {
 		return false, tooLongUnless(!forced || size < whole)
 	}
+	if next := r.cfg.Next; next != nil && next.Note != "" {
+		summary.Parts = append(summary.Parts, chat.TextPart("\n\n"+next.Note))
+		summary.IsString = false
+	}
 	if err := r.host.Compacted(r.recordCtx, summary, keep); err != nil {
 		return false, r.hostError("record compaction", err)
 	}
-	r.conv = append([]chat.Message{summary}, r.conv[keep:]...)
+	r.conv = append([]chat.Message{summary}, dropThinking(r.conv[keep:])...)
+	if next := r.cfg.Next; next != nil {
+		r.cfg.System, r.specs = next.System, next.Specs
+	}
 	return false, nil
 }
 

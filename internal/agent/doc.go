@@ -9,7 +9,8 @@
 //
 // # Promises
 //
-//   - Every model call gets a well-formed conversation ([Repair]).
+//   - Every model call gets a well-formed conversation ([Repair]). It repeats the last
+//     answered call and adds messages at its end, except after a compaction.
 //   - [Outcome].Text equals the streamed deltas with the resets applied, and
 //     [JoinText] rebuilds it from the journaled steps.
 //   - An answer that reaches a limit or exceeds its [Bounds] is stopped within a second,

@@ -21,11 +21,48 @@ func hasMedia(messages []chat.Message) bool {
 	return slices.ContainsFunc(messages, func(m chat.Message) bool { return slices.ContainsFunc(m.Parts, isMedia) })
 }
 
-// replaceMedia replaces media parts with their names. It does not modify its argument.
-func replaceMedia(messages []chat.Message) []chat.Message {
+// mediaScope says which media are replaced by their names.
+type mediaScope int
+
+const (
+	noMedia mediaScope = iota
+	// newMedia are those that no answered call has sent. Changing the others would change
+	// what earlier answers were based on.
+	newMedia
+	allMedia
+)
+
+// from returns the index of the first message whose media are replaced.
+func (s mediaScope) from(messages []chat.Message) int {
+	if s == allMedia {
+		return 0
+	}
+	for i, m := range slices.Backward(messages) {
+		if m.Role == chat.Assistant {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// next returns the scope after the provider refused a prompt. It returns s itself if no more
+// media can be replaced.
+func (s mediaScope) next(messages []chat.Message) mediaScope {
+	switch fresh := newMedia.from(messages); {
+	case s == noMedia && hasMedia(messages[fresh:]):
+		return newMedia
+	case s != allMedia && hasMedia(messages[:fresh]):
+		return allMedia
+	}
+	return s
+}
+
+// replaceMedia replaces the media parts of the messages from an index on with their names. It
+// does not modify its argument.
+func replaceMedia(messages []chat.Message, from int) []chat.Message {
 	out := slices.Clone(messages)
 	for i, m := range out {
-		if !slices.ContainsFunc(m.Parts, isMedia) {
+		if i < from || !slices.ContainsFunc(m.Parts, isMedia) {
 			continue
 		}
 		out[i].Parts = slices.Clone(m.Parts)

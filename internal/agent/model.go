@@ -38,12 +38,15 @@ type answer struct {
 	usage     chat.Usage
 	stop      llm.StopReason
 	duration  time.Duration
+	silence   time.Duration // since the last chunk
 	err       error
 	// bound is the limit or the bound that stopped the call, or nil.
 	bound error
 	// complete reports that the model finished, streamed that text or reasoning was
 	// streamed, interrupted that an interrupt came during the call.
 	complete, streamed, interrupted bool
+	// withoutThinking reports that the provider refused the thinking of earlier answers.
+	withoutThinking bool
 }
 
 // callModel makes one model call and streams its answer.
@@ -54,8 +57,10 @@ func (r *run) callModel() answer {
 		System: r.cfg.System, Messages: prompt, Tools: r.specs,
 		MaxOutputTokens: r.outputLimit(prompt),
 		Session:         r.in.SessionID,
+		SilenceLimit:    r.silenceLimit(),
 	}
 	begun := time.Now()
+	heard := begun
 	watch := r.watchLimits(ctx, req)
 	s := &partialAnswer{run: r, watch: watch, size: answerSize{bounds: r.cfg.Bounds}}
 	var a answer
@@ -64,8 +69,10 @@ func (r *run) callModel() answer {
 			a.err = err
 			break
 		}
+		heard = time.Now()
 		if c.Kind == llm.ChunkDone {
 			a.complete, a.message, a.usage, a.stop = true, c.Message, c.Usage, c.Stop
+			a.withoutThinking = c.WithoutThinking
 			break
 		}
 		if a.bound = s.add(c); a.bound != nil || watch.ctx.Err() != nil {
@@ -76,7 +83,7 @@ func (r *run) callModel() answer {
 		a.bound = err
 	}
 	a.interrupted = stop()
-	a.duration = time.Since(begun)
+	a.duration, a.silence = time.Since(begun), time.Since(heard)
 	a.streamed = s.streamed
 	a.reasoning = s.textOf(chat.TypeReasoning)
 	if !a.complete {
@@ -98,18 +105,32 @@ func (r *run) callModel() answer {
 	return a
 }
 
-// prompt returns the conversation for the model. Providers continue or refuse an
-// assistant message at the end, so a user message follows it.
+// prompt returns the conversation for the model. It extends the prompt of the last answered
+// call: what that call changed is part of r.conv since then.
 func (r *run) prompt() []chat.Message {
-	messages := Repair(r.conv)
-	if r.mediaReplaced {
-		messages = replaceMedia(messages)
+	r.sent = r.conv
+	if r.mediaReplaced != noMedia {
+		r.sent = replaceMedia(r.sent, r.mediaReplaced.from(r.sent))
 	}
-	messages = shortenResults(messages, firstUnseen(messages, r.unseenBudget), r.unseenBudget)
-	if n := len(messages); n == 0 || messages[n-1].Role == chat.Assistant {
-		messages = append(messages, chat.Text(chat.User, continuePrompt))
+	r.sent = shortenResults(r.sent, firstUnseen(r.sent, r.unseenBudget), r.unseenBudget)
+	return separateAnswers(Repair(r.sent))
+}
+
+// separateAnswers puts a user message after each assistant message that neither a user nor a
+// tool message follows, because providers continue or refuse such a message at the end. It
+// does so in the middle as well, because that is how the next answer was requested.
+func separateAnswers(messages []chat.Message) []chat.Message {
+	out := make([]chat.Message, 0, len(messages)+1)
+	for _, m := range messages {
+		if n := len(out); m.Role == chat.Assistant && n > 0 && out[n-1].Role == chat.Assistant {
+			out = append(out, chat.Text(chat.User, continuePrompt))
+		}
+		out = append(out, m)
 	}
-	return messages
+	if n := len(out); n == 0 || out[n-1].Role == chat.Assistant {
+		out = append(out, chat.Text(chat.User, continuePrompt))
+	}
+	return out
 }
 
 // interruptible returns a context that an interrupt cancels. stop ends the watch and
@@ -310,6 +331,9 @@ func (r *run) retry(a answer) error {
 	if !errors.As(a.err, &f) {
 		f = fault.Wrap(fault.KindOf(a.err), a.err, "The model call failed for an unknown reason.")
 	}
+	if f.Code == llm.CodeSilent {
+		r.silence += a.silence
+	}
 	var delay time.Duration
 	switch {
 	case r.changesPrompt(f):
@@ -319,19 +343,25 @@ func (r *run) retry(a answer) error {
 		return f
 	case f.RetryAfter > maxRetryAfter:
 		return fault.Wrap(f.Kind, a.err, "%s The provider asks to wait %s.", f.Message, f.RetryAfter.Round(time.Second))
-	case r.failures >= r.cfg.Retries || f.Code == llm.CodeSilent && r.failures >= maxSilentRetries:
-		if r.failures == 0 {
-			return f
-		}
-		return fault.Wrap(f.Kind, a.err, "%s It was tried %d times.", f.Message, r.failures+1)
 	default:
-		delay = max(r.backoff(r.failures), f.RetryAfter)
+		var ok bool
+		if delay, ok = r.retryDelay(f); !ok {
+			return r.lastFailure(f, a.err)
+		}
 		r.failures++
 	}
 	if err := r.recordFailure(a.err, delay); err != nil {
 		return err
 	}
 	return r.wait(delay)
+}
+
+// lastFailure returns the error of a call that is not repeated anymore.
+func (r *run) lastFailure(f *fault.Error, cause error) error {
+	if r.failures == 0 {
+		return f
+	}
+	return fault.Wrap(f.Kind, cause, "%s It was tried %d times.", f.Message, r.failures+1)
 }
 
 func (r *run) backoff(retry int) time.Duration {

@@ -1,8 +1,11 @@
 package agent_test
 
 import (
+	"context"
+	"iter"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lilac/internal/agent"
@@ -82,11 +85,53 @@ func TestRefusedMediaBecomesANote(t *testing.T) {
 	}
 }
 
-func TestSilentModelIsRetriedOnce(t *testing.T) {
-	silent := reply{err: &fault.Error{Kind: fault.Timeout, Code: llm.CodeSilent, Message: "It sent nothing."}}
-	m, h := &model{script: []reply{silent, silent, silent, say("Hi")}}, newHost()
-	out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 5, Backoff: func(int) time.Duration { return 0 }}, question(), h)
-	if fault.KindOf(out.Err) != fault.Timeout || len(m.asked) != 2 {
-		t.Errorf("%d calls: %v", len(m.asked), out.Err)
+// silentModel is silent until its limit or that of the request ends, as the adapters are.
+type silentModel struct {
+	limit time.Duration
+	calls int
+	// busy is how many calls, from the second on, fail at once instead.
+	busy int
+}
+
+func (m *silentModel) Info() llm.Info { return llm.Info{} }
+
+func (m *silentModel) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		m.calls++
+		if m.calls > 1 && m.calls <= 1+m.busy {
+			yield(llm.Chunk{}, fault.New(fault.Unavailable, "It is overloaded."))
+			return
+		}
+		limit := m.limit
+		if req.SilenceLimit > 0 {
+			limit = min(limit, req.SilenceLimit)
+		}
+		time.Sleep(limit)
+		yield(llm.Chunk{}, &fault.Error{Kind: fault.Timeout, Code: llm.CodeSilent, Message: "It sent nothing."})
+	}
+}
+
+func TestSilentModelEndsWithinFiveMinutes(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit       time.Duration
+		busy, calls int
+	}{
+		"short":                   {time.Minute, 0, 5},
+		"default":                 {2 * time.Minute, 0, 3},
+		"between other failures":  {2 * time.Minute, 2, 5},
+		"long":                    {4 * time.Minute, 0, 2},
+		"as long as all attempts": {5 * time.Minute, 0, 1},
+		"no time for another":     {5*time.Minute - time.Second, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				m := &silentModel{limit: c.limit, busy: c.busy}
+				out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 10}, question(), newHost())
+				if took := time.Since(begun); fault.KindOf(out.Err) != fault.Timeout || took > 5*time.Minute || m.calls != c.calls {
+					t.Errorf("%d calls took %v: %v", m.calls, took, out.Err)
+				}
+			})
+		})
 	}
 }

@@ -50,18 +50,20 @@ type run struct {
 	specs     []llm.ToolSpec
 
 	conv      []chat.Message
-	text      string // text of the journaled steps
-	offset    int64  // its length, even if the host did not pass Input.Text
-	step      int    // journaled model calls
+	sent      []chat.Message // conv in the form that the current call sends
+	text      string         // text of the journaled steps
+	offset    int64          // its length, even if the host did not pass Input.Text
+	step      int            // journaled model calls
 	usage     chat.Usage
 	discarded chat.Usage // usage of answers that were discarded since the last record
 
-	failures         int  // of the current step
-	emptyAnswers     int  // of the current step
-	compactionForced bool // the provider refused the current step as too long, so it was compacted
+	failures         int           // of the current step
+	silence          time.Duration // of the failed calls of the current step that were silent
+	emptyAnswers     int           // of the current step
+	compactionForced bool          // the provider refused the current step as too long, so it was compacted
 	mustCompact      bool
 	guess            *fault.Error // the refusal that may mean that the prompt is too long
-	mediaReplaced    bool         // media are replaced by their names, because the provider refused a prompt with them
+	mediaReplaced    mediaScope   // the media that are replaced by their names, because the provider refused a prompt with them
 	unseenBudget     int          // maximum size of the messages that the model has not seen, in tokens
 	interrupted      bool         // an interrupt stopped a call and was not delivered yet
 	emptyInterrupts  int          // interrupts in a row without a message
@@ -78,11 +80,22 @@ func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
 	}
 	r.recallCalls()
 	for _, t := range cfg.Tools {
-		s := t.Spec()
-		r.tools[s.Name] = t
-		r.specs = append(r.specs, llm.ToolSpec{Name: s.Name, Description: s.Description, Schema: s.Schema})
+		r.tools[t.Spec().Name] = t
+	}
+	if r.specs = cfg.Specs; r.specs == nil {
+		r.specs = Specs(cfg.Tools)
 	}
 	return r
+}
+
+// Specs describes tools to a model.
+func Specs(tools []tool.Tool) []llm.ToolSpec {
+	out := make([]llm.ToolSpec, len(tools))
+	for i, t := range tools {
+		s := t.Spec()
+		out[i] = llm.ToolSpec{Name: s.Name, Description: s.Description, Schema: s.Schema}
+	}
+	return out
 }
 
 // openRecordCtx creates the context of recording methods: it outlives a cancelled run by
@@ -269,9 +282,11 @@ func (r *run) record(a answer, interrupted bool) error {
 		text = stepSeparator + text
 	}
 	r.usage = r.usage.Add(a.usage)
+	rewritten := rewrittenMessages(r.conv, r.sent)
 	err := r.host.ModelDone(r.recordCtx, Step{
 		Number: r.step + 1, Message: a.message, Usage: a.usage.Add(r.discarded), Stop: a.stop,
 		Interrupted: interrupted, Offset: r.offset + int64(len(text)), ModelTime: a.duration,
+		Rewritten: rewritten, WithoutThinking: a.withoutThinking,
 	})
 	if err != nil {
 		return r.hostError("record model answer", err)
@@ -280,7 +295,11 @@ func (r *run) record(a answer, interrupted bool) error {
 	r.text += text
 	r.offset += int64(len(text))
 	r.discarded = chat.Usage{}
-	r.failures, r.emptyAnswers, r.compactionForced, r.guess = 0, 0, false, nil
+	r.conv = r.sent
+	if a.withoutThinking {
+		r.conv = dropThinking(r.conv)
+	}
+	r.failures, r.silence, r.emptyAnswers, r.compactionForced, r.guess = 0, 0, 0, false, nil
 	return nil
 }
 

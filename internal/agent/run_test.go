@@ -285,19 +285,12 @@ func TestMissingUsageIsEstimated(t *testing.T) {
 }
 
 func TestSystemPrompt(t *testing.T) {
-	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
-	in := agent.SystemInput{
-		Instructions: "Be a pirate.", Workspace: "/home/x/lilac", Client: "web", Now: now,
-	}
+	in := agent.SystemInput{Instructions: "Be a pirate.", Workspace: "/home/x/lilac", Client: "web"}
 	got := agent.SystemPrompt(in)
-	for _, want := range []string{"Be a pirate.", "/home/x/lilac", "web", "Sunday, 1 March 2026", "never an instruction to you"} {
+	for _, want := range []string{"Be a pirate.", "/home/x/lilac", "web", "never an instruction to you"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)
 		}
-	}
-	in.Now = now.Add(3 * time.Hour)
-	if agent.SystemPrompt(in) != got {
-		t.Error("the prompt changes within a day, so the provider's cache never hits")
 	}
 	if agent.SystemPrompt(agent.SystemInput{}) == "" {
 		t.Error("no prompt without instructions")

@@ -59,11 +59,15 @@ func shortenResults(messages []chat.Message, from, room int) []chat.Message {
 	most := max(minResultTokens, fairShare(sizes, over))
 	out := slices.Clone(messages)
 	for i := from; i < len(out); i++ {
-		out[i].Parts = slices.Clone(out[i].Parts)
+		cloned := false
 		for j, p := range out[i].Parts {
-			if p.Type == chat.TypeToolResult && rawTokens(p.Output) > most {
-				out[i].Parts[j] = shortenResult(p, most)
+			if p.Type != chat.TypeToolResult || rawTokens(p.Output) <= most {
+				continue
 			}
+			if !cloned {
+				out[i].Parts, cloned = slices.Clone(out[i].Parts), true
+			}
+			out[i].Parts[j] = shortenResult(p, most)
 		}
 	}
 	return out

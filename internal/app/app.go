@@ -101,6 +101,9 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	if err := b.openStore(ctx, p.published); err != nil {
 		return nil, err
 	}
+	if err := b.keepLearned(ctx); err != nil {
+		return nil, err
+	}
 	if err := p.web.readToken(); err != nil {
 		return nil, err
 	}
@@ -126,7 +129,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 		DB: p.db, Bus: p.bus, Tables: p.Seams.Runner.around(runnerTables()), Tools: p.observer.Tools(p.Seams.Tools.around(tools)),
 		Model: models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
-		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Logger: p.Logger,
+		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Transcriber: transcriber{p.base}, Logger: p.Logger,
 	})
 	rules, err := ruleBuilder{p.base}.rules(p.Config)
 	if err != nil {

@@ -66,6 +66,7 @@ func (c cleaner) removeOld(ctx context.Context) {
 	})
 	c.trim(ctx, "marks", func(tx *db.Tx) (bool, error) { return c.store.Marks.TrimMarks(tx, tx.Now().Add(-marksAge)) })
 	c.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.OperatorTokens{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
+	c.trim(ctx, "learned", func(tx *db.Tx) (bool, error) { return store.Learned{}.TrimLearned(tx, tx.Now().Add(-learnedAge)) })
 	c.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
 	for _, s := range c.platforms {
 		c.trim(ctx, "messages", func(tx *db.Tx) (bool, error) {

@@ -56,7 +56,7 @@ func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 	}
 	options := llm.Options{
 		Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), KeySetting: choice.KeySetting(), Model: choice.Name,
-		ContextUnknown: choice.ContextUnknown, ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images,
+		ContextUnknown: choice.ContextUnknown, ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images, Audio: choice.Facts.Audio,
 		Tuning: llm.Tuning{
 			Effort: choice.Options.Effort, ThinkingTokens: choice.Options.ThinkingTokens,
 			Temperature: choice.Options.Temperature, TopP: choice.Options.TopP,
@@ -73,9 +73,9 @@ func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 	}
 	switch choice.Type {
 	case config.Anthropic:
-		return anthropic.New(options)
+		return findsWindow(anthropic.New(options), choice, options)
 	case config.OpenAI:
-		return newOpenAI(choice, options)
+		return findsWindow(newOpenAI(choice, options), choice, options)
 	default:
 		return demo.New(demo.Options{})
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"lilac/internal/core/session"
@@ -156,14 +157,23 @@ func (m models) List() httpapi.ModelList {
 	return out
 }
 
-// images reports whether any model that may answer accepts images. A model that does not
-// gets a note instead.
-func (m models) images() bool {
-	cfg := m.now.Load().config
-	for _, ref := range cfg.Selectable() {
-		if choice, err := cfg.LookupModel(ref); err == nil && choice.Images {
-			return true
-		}
+// shows reports whether any model that may answer gets attachments of a media type: as they
+// are, or recordings as a transcript. A model that accepts no such media gets a note instead.
+func (m models) shows(mediaType string) bool {
+	now := m.now.Load()
+	var accepts func(config.ModelChoice) bool
+	switch {
+	case strings.HasPrefix(mediaType, "image/"):
+		accepts = func(c config.ModelChoice) bool { return c.Images }
+	case mediaType == "application/pdf":
+		accepts = func(c config.ModelChoice) bool { return c.Facts.PDFs }
+	case strings.HasPrefix(mediaType, "audio/"):
+		accepts = func(c config.ModelChoice) bool { return c.Facts.Audio || now.config.Transcription.URL != "" }
+	default:
+		return false
 	}
-	return m.now.Load().choice.Images
+	return accepts(now.choice) || slices.ContainsFunc(now.config.Selectable(), func(ref string) bool {
+		choice, err := now.config.LookupModel(ref)
+		return err == nil && accepts(choice)
+	})
 }

@@ -77,7 +77,7 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 		Render: func(q db.Queryer, m surface.Message) chat.Message {
 			self, _ := a.Self()
 			return compose.Compose(compose.Snapshot{
-				Platform: a.Platform(), Messages: []surface.Message{m}, SelfID: self.ID, Names: called.mapper(q, a.Platform()).In, Images: b.now.Load().choice.Images,
+				Platform: a.Platform(), Messages: []surface.Message{m}, SelfID: self.ID, Names: called.mapper(q, a.Platform()).In, Shows: models{b.base}.shows,
 			})[0]
 		},
 		MarkDelivered: func(tx *db.Tx, sessionID, messageID string) error {

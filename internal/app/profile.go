@@ -38,7 +38,7 @@ func (o platformProfile) Programs(s surface.Session) bool {
 	return channels[s.ChannelID].Bots || s.ParentChannelID != "" && channels[s.ParentChannelID].Bots
 }
 
-func (o platformProfile) Images() bool { return models{o.base}.images() }
+func (o platformProfile) Shows(mediaType string) bool { return models{o.base}.shows(mediaType) }
 
 func (o platformProfile) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	return o.workflows.ClaimReply(tx, m)

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"lilac/internal/agent"
 	"lilac/internal/app/observe"
@@ -17,7 +16,7 @@ import (
 func runnerTables() session.Tables {
 	return session.Tables{
 		Sessions: store.Sessions{}, States: store.SessionStates{}, Mailbox: store.Mailbox{}, History: store.History{},
-		Files: store.Files{}, Requests: store.Requests{}, Journal: store.Journal{}, Spending: store.Usage{},
+		Files: store.Files{}, Requests: store.Requests{}, Journal: store.Journal{}, Spending: store.Usage{}, Prompts: store.Prompts{},
 	}
 }
 
@@ -34,7 +33,7 @@ func (r runnerPorts) Title(q db.Queryer, client, sessionID string) string {
 // Instructions returns the system prompt: the operator's instructions, then those
 // for the agent and for the platform.
 func (r runnerPorts) Instructions(operators, client string) string {
-	in := agent.SystemInput{Instructions: operators, Workspace: r.Config.Workspace, Client: client, Now: time.Now()}
+	in := agent.SystemInput{Instructions: operators, Workspace: r.Config.Workspace, Client: client}
 	if client == task.Client {
 		in.Client = "" // a task has no conversation
 		return agent.SystemPrompt(in) + "\n" + taskInstructions

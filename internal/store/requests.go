@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
@@ -22,7 +23,9 @@ func scanRequest(row scanner) (r session.Request, err error) {
 	if err != nil {
 		return r, err
 	}
-	return r, decodeRow(requestTable, checksum, usage, &r.Usage, requestValues(r, usage)...)
+	err = decodeRow(requestTable, checksum, usage, &r.Usage, requestValues(r, usage)...)
+	r.CachedShare = math.Round(r.Usage.CachedShare()*1000) / 1000
+	return r, err
 }
 
 // requestValues returns the columns of a request in the order of requestColumns.

@@ -159,6 +159,7 @@ func deleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM requests WHERE session_id = ?`,
 		`DELETE FROM history WHERE session_id = ?`,
 		`DELETE FROM compactions WHERE session_id = ?`,
+		`DELETE FROM prompts WHERE session_id = ?`,
 		`DELETE FROM conversation_starts WHERE session_id = ?`,
 		`DELETE FROM session_inbox WHERE session_id = ?`,
 		`DELETE FROM session_state WHERE session_id = ?`,
@@ -175,6 +176,9 @@ func deleteSession(tx *db.Tx, id string) error {
 		if _, err := tx.Exec(statement, id); err != nil {
 			return fmt.Errorf("delete session: %w", err)
 		}
+	}
+	if err := deleteUnusedPrefixes(tx); err != nil {
+		return err
 	}
 	return deleteBlobRefs(tx, ownerSession(id))
 }

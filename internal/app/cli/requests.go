@@ -93,7 +93,7 @@ func (p *printer) printStory(s session.Story) {
 	}
 	line("steps", strconv.Itoa(s.Steps))
 	line("recoveries", strconv.Itoa(s.Recoveries))
-	line("tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Usage.InputTokens, s.Usage.CacheReadTokens, s.Usage.OutputTokens))
+	line("tokens", fmt.Sprintf("%d in (%d cached, %.0f%%), %d out", s.Usage.InputTokens, s.Usage.CacheReadTokens, 100*s.Usage.CachedShare(), s.Usage.OutputTokens))
 	line("cost", dollars(s.Usage.CostMicros))
 	if len(s.Entries) == 0 {
 		return

@@ -96,7 +96,7 @@ func describeModel(t entryData) string {
 	for _, c := range t.Message.ToolCalls() {
 		calls = append(calls, c.ToolName)
 	}
-	line := fmt.Sprintf("%.1f s, %d tokens in, %d out", float64(t.ModelMS)/1000, t.Usage.InputTokens, t.Usage.OutputTokens)
+	line := fmt.Sprintf("%.1f s, %d tokens in (%.0f%% cached), %d out", float64(t.ModelMS)/1000, t.Usage.InputTokens, 100*t.Usage.CachedShare(), t.Usage.OutputTokens)
 	if len(calls) > 0 {
 		line += ", calls " + strings.Join(calls, ", ")
 	}

@@ -62,6 +62,9 @@ func (m *model) used(info llm.Info, u chat.Usage) {
 	} {
 		m.o.modelTokens.Add(float64(n), info.Provider, info.Name, direction)
 	}
+	if u.InputTokens > 0 {
+		m.o.cachedShare.Observe(u.CachedShare(), info.Provider, info.Name)
+	}
 	cost := u.CostMicros
 	if cost == 0 {
 		cost = info.Price.Cost(u)

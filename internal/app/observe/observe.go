@@ -21,6 +21,7 @@ type Observer struct {
 	requests      *metrics.Histogram
 	modelCalls    *metrics.Histogram
 	modelTokens   *metrics.Counter
+	cachedShare   *metrics.Histogram
 	modelCost     *metrics.Counter
 	toolCalls     *metrics.Counter
 	toolDurations *metrics.Histogram
@@ -38,6 +39,8 @@ func New(r *metrics.Registry, tracer *tracing.Tracer) *Observer {
 			"Duration of one model call, until its last token.", metrics.LongBuckets, "provider", "model", "status"),
 		modelTokens: r.Counter("lilac_model_tokens_total",
 			"Tokens by direction: input, output, and the input tokens read from (cache_read) and written to (cache_write) the provider's cache.", "provider", "model", "direction"),
+		cachedShare: r.Histogram("lilac_model_cached_input_ratio",
+			"Share of the input tokens of a model call that was read from the provider's cache.", []float64{0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99}, "provider", "model"),
 		modelCost: r.Counter("lilac_model_cost_dollars_total",
 			"Cost of model calls in US dollars, at the configured prices or as reported by the provider.", "provider", "model"),
 		toolCalls: r.Counter("lilac_tool_calls_total",

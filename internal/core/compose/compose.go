@@ -17,9 +17,9 @@ const (
 	// mergeWindow is the longest time between two messages of one author that a
 	// platform shows as one (Discord: seven minutes).
 	mergeWindow = 7 * time.Minute
-	// maxImages bounds the images of one message that the model sees. The
+	// maxShown bounds the attachments of one message that the model gets. The
 	// attachments block lists all of them.
-	maxImages = 10
+	maxShown = 10
 	// maxQuote bounds the quote of an earlier message, in characters.
 	maxQuote = 200
 )
@@ -38,8 +38,9 @@ type Snapshot struct {
 	// InHistory reports whether the session's history contains a message; nil means
 	// no.
 	InHistory func(messageID string) bool
-	// Images adds images as parts that the model sees.
-	Images bool
+	// Shows reports whether the model gets attachments of a media type as parts; nil means
+	// none.
+	Shows func(mediaType string) bool
 	// Starter is the id of the message that started the thread, "" for none.
 	Starter string
 	// Joins is the request that the messages are for. A reply to its own answer does
@@ -132,8 +133,8 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 	text.WriteByte('\n')
 	text.WriteString(block(newest.Attachments))
 	parts := []chat.Part{chat.TextPart(text.String())}
-	if s.Images {
-		parts = append(parts, images(newest.Attachments)...)
+	if s.Shows != nil {
+		parts = append(parts, s.shown(newest.Attachments)...)
 	}
 	if len(parts) == 1 {
 		return chat.Text(chat.User, text.String())
@@ -163,18 +164,23 @@ func (s Snapshot) quote(m surface.Message) string {
 	return "(in reply to " + value(m.AuthorName) + ": " + strconv.Quote(content) + ")"
 }
 
-// images returns the images in the blob store. A URL may have expired when the
-// model reads it.
-func images(attachments []surface.Attachment) []chat.Part {
+// shown returns the attachments in the blob store that the model gets as parts. A URL may have
+// expired when the model reads it.
+func (s Snapshot) shown(attachments []surface.Attachment) []chat.Part {
 	var parts []chat.Part
 	for _, a := range attachments {
-		if len(parts) == maxImages {
+		if len(parts) == maxShown {
 			break
 		}
-		if a.Blob != "" && strings.HasPrefix(a.MimeType, "image/") {
-			data, _ := json.Marshal(a.Blob) // strings always marshal
-			parts = append(parts, chat.Part{Type: chat.TypeImage, Data: data, MediaType: a.MimeType})
+		if a.Blob == "" || !s.Shows(a.MimeType) {
+			continue
 		}
+		data, _ := json.Marshal(a.Blob) // strings always marshal
+		part := chat.Part{Type: chat.TypeImage, Data: data, MediaType: a.MimeType}
+		if !strings.HasPrefix(a.MimeType, "image/") {
+			part.Type, part.Filename = chat.TypeFile, a.Filename
+		}
+		parts = append(parts, part)
 	}
 	return parts
 }

@@ -142,7 +142,7 @@ func (s *Service) compose(q db.Queryer, sessionID string, f Forward) (messages [
 func (s *Service) snapshot(q db.Queryer, source []surface.Message, inHistory map[string]bool) compose.Snapshot {
 	return compose.Snapshot{
 		Platform: s.o.Platform, Messages: source, SelfID: s.o.Profile.SelfID(), Names: s.o.Profile.Names(q),
-		Images: s.o.Profile.Images(), Starter: starterOf(source), InHistory: func(id string) bool { return inHistory[id] },
+		Shows: s.o.Profile.Shows, Starter: starterOf(source), InHistory: func(id string) bool { return inHistory[id] },
 	}
 }
 

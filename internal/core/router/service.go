@@ -80,8 +80,8 @@ type Profile interface {
 	Mode(s surface.Session) Mode
 	// Programs reports whether a session listens to other programs.
 	Programs(s surface.Session) bool
-	// Images reports whether the model sees images.
-	Images() bool
+	// Shows reports whether the model gets attachments of a media type.
+	Shows(mediaType string) bool
 }
 
 // ReplyClaimer claims replies that something waits for, so that they begin no

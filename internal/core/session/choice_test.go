@@ -17,12 +17,13 @@ import (
 
 func TestAChoiceTakesEffectWithTheNextRequest(t *testing.T) {
 	var asked []session.Choice
-	var systems []string
+	var systems, notes []string
 	r := newRig(t, rigOptions{change: func(o *session.Options) {
 		o.Model = func(_ context.Context, s session.Session) (llm.Model, error) {
 			asked = append(asked, s.Choice)
-			return &scripted{window: 100_000, do: func(_ context.Context, req llm.Request, _ func(string)) (chat.Message, error) {
+			return &scripted{window: 100_000, notes: true, do: func(_ context.Context, req llm.Request, _ func(string)) (chat.Message, error) {
 				systems = append(systems, req.System)
+				notes = append(notes, req.Messages[len(req.Messages)-2].Text())
 				return chat.Text(chat.Assistant, "ok"), nil
 			}}, nil
 		}
@@ -50,8 +51,12 @@ func TestAChoiceTakesEffectWithTheNextRequest(t *testing.T) {
 	if len(asked) != 2 || asked[0] != want || asked[1] != (session.Choice{}) {
 		t.Errorf("the models were asked for with %+v", asked)
 	}
-	if len(systems) != 2 || !strings.Contains(systems[0], "Be kind.\n\nSpeak German.\n\nBe brief.") || strings.Contains(systems[1], "Be brief.") {
+	// The conversation keeps its first instructions, and a note tells the new ones.
+	if len(systems) != 2 || !strings.Contains(systems[0], "Be kind.\n\nSpeak German.\n\nBe brief.") || systems[1] != systems[0] {
 		t.Errorf("the instructions were %q", systems)
+	}
+	if len(notes) != 2 || !strings.Contains(notes[1], "Be kind.\n\nSpeak German.") || strings.Contains(notes[1], "Be brief.") {
+		t.Errorf("the notes were %q", notes)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func tables() session.Tables {
 	return session.Tables{
 		Sessions: store.Sessions{}, States: store.SessionStates{}, Mailbox: store.Mailbox{}, History: store.History{},
-		Files: store.Files{}, Requests: store.Requests{}, Journal: store.Journal{}, Spending: store.Usage{},
+		Files: store.Files{}, Requests: store.Requests{}, Journal: store.Journal{}, Spending: store.Usage{}, Prompts: store.Prompts{},
 	}
 }
 

@@ -32,6 +32,8 @@ type scripted struct {
 	do     script
 	window int
 	price  *llm.Price
+	// notes makes the script see the program's notes about the date and the like.
+	notes bool
 
 	mu    sync.Mutex
 	calls int
@@ -42,6 +44,9 @@ func (m *scripted) Info() llm.Info {
 }
 
 func (m *scripted) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
+	if !m.notes {
+		req.Messages = slices.DeleteFunc(slices.Clone(req.Messages), func(msg chat.Message) bool { return msg.Role == chat.System })
+	}
 	return func(yield func(llm.Chunk, error) bool) {
 		left := false
 		msg, err := m.do(ctx, req, func(text string) {

@@ -60,6 +60,8 @@ type Options struct {
 	Observer Observer
 	// Blobs holds attachments; without it they are reported as unavailable.
 	Blobs Blobs
+	// Transcriber turns recordings into text for models that do not hear; it may be nil.
+	Transcriber Transcriber
 
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -128,6 +130,12 @@ type RunInfo struct {
 type Blobs interface {
 	// Get returns the content of a "blob:sha256:…" reference.
 	Get(ctx context.Context, ref string) ([]byte, error)
+}
+
+// Transcriber turns recordings into text.
+type Transcriber interface {
+	// Transcribe returns false if no endpoint is configured.
+	Transcribe(ctx context.Context, filename, mediaType string, recording []byte) (text string, configured bool, err error)
 }
 
 // Settings may change while the service runs. Changed limits apply at once; a

@@ -17,6 +17,7 @@ type Tables struct {
 	Requests RequestTable
 	Journal  JournalTable
 	Spending SpendingTable
+	Prompts  PromptTable
 }
 
 // SessionTable holds the conversations.
@@ -64,6 +65,15 @@ type HistoryTable interface {
 	// sequence number. Earlier messages are kept, but no longer part of the
 	// conversation.
 	BeginConversation(tx *db.Tx, sessionID string, seq int64) error
+}
+
+// PromptTable holds what the model was sent beyond the history.
+type PromptTable interface {
+	// Prompt and Prefix return false if there is none.
+	Prompt(q db.Queryer, sessionID string) (Prompt, bool, error)
+	Prefix(q db.Queryer, id string) (Prefix, bool, error)
+	// SavePrompt saves the prompt of a session, and its prefix if no other session has it.
+	SavePrompt(tx *db.Tx, sessionID string, p Prompt, prefix Prefix) error
 }
 
 // FileTable lists the files that requests have output.

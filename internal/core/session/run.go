@@ -41,7 +41,9 @@ type run struct {
 
 	// The fields below are owned by the run's goroutine.
 	out           *output
-	seqs          []int64         // sequence numbers of the agent's conversation; a summary has that of its last message
+	slots         []slot          // where the messages of the agent's conversation come from
+	sent          sentPrompt      // what the model was sent besides the history
+	hears         bool            // the model accepts recordings
 	reportedCalls map[string]bool // the calls of the open step whose ends were published
 	model, effort string
 	// notes are shown below the answer.
@@ -223,11 +225,18 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 
-	system := opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client)
+	r.hears = model.Info().Audio
+	for i, m := range in.Messages {
+		in.Messages[i] = r.inlineBlobs(ctx, m, isUnanswered(in.Messages, i))
+	}
+	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client), &in)
+	if err != nil {
+		return agent.Outcome{Err: err, Usage: in.Usage}
+	}
 	r.svc.publisher.add(r.out)
 	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
-		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
+		Model: model, Tools: opt.Tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
 	}, in, r)
 }
@@ -248,6 +257,9 @@ func (r *run) load() (agent.Input, error) {
 		}
 		if conv, err = r.svc.opt.Tables.History.Conversation(q, r.sessionID); err != nil {
 			return explainDamage(err, r.sessionID, r.svc.opt.Surfaces.NewConversation(r.client))
+		}
+		if r.sent, err = r.svc.readPrompt(q, r.sessionID, conv.KeptFrom); err != nil {
+			return err
 		}
 		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
 			return err // a new request has used nothing
@@ -277,11 +289,14 @@ func (r *run) load() (agent.Input, error) {
 	}
 	if conv.Summary != nil {
 		in.Messages = append(in.Messages, *conv.Summary)
-		r.seqs = append(r.seqs, conv.KeptFrom-1)
+		r.slots = append(r.slots, slot{seq: conv.KeptFrom - 1})
 	}
 	for _, m := range conv.Messages {
-		in.Messages = append(in.Messages, r.svc.inlineBlobs(m.Message))
-		r.seqs = append(r.seqs, m.Seq)
+		if r.sent.notesBefore == 0 && m.RequestID == r.requestID && p.step == 0 && p.attempts == 0 {
+			r.sent.notesBefore = m.Seq
+		}
+		in.Messages = append(in.Messages, m.Message)
+		r.slots = append(r.slots, slot{seq: m.Seq})
 	}
 	if p.pending != nil {
 		for id := range p.pending.Results {
@@ -440,11 +455,11 @@ func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 
 // inject returns applied messages with the contents of their blobs.
 func (r *run) inject(injected []agent.Injected, seqs []int64) []agent.Injected {
-	r.seqs = append(r.seqs, seqs...)
+	r.addSlots(seqs)
 	for i := range injected {
 		messages := make([]chat.Message, len(injected[i].Messages))
 		for j, m := range injected[i].Messages {
-			messages[j] = r.svc.inlineBlobs(m)
+			messages[j] = r.inlineBlobs(r.ctx, m, true)
 		}
 		injected[i].Messages = messages
 	}

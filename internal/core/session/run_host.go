@@ -125,6 +125,7 @@ func (c *change) charge(requestID string, spent Spent) error {
 // ModelDone implements [agent.Host].
 func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unchargedTime()}
+	prompt, changed := r.promptAfter(s)
 	err := r.record(ctx, func(c *change) error {
 		req, err := c.request(r.requestID)
 		if err != nil {
@@ -134,6 +135,11 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 		c.updateRequest(req)
 		if err := c.svc.Spend(c.tx, c.sessionID, spent); err != nil {
 			return err
+		}
+		if changed {
+			if err := r.writePrompt(c.tx, prompt, r.sent.prefix); err != nil {
+				return err
+			}
 		}
 		if a := c.state.Active; a != nil && a.Recovery != (Recovery{}) {
 			if err := c.decide(Progressed{RequestID: r.requestID}); err != nil {
@@ -147,6 +153,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 	})
 	if err == nil {
 		r.markCharged(spent)
+		r.sent.Prompt, r.sent.unsaved = prompt, false
 		r.proveOnce()
 		clear(r.reportedCalls)
 	}
@@ -214,7 +221,7 @@ func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) e
 		seqs, err = c.appendStep(r.headers(), step, messages, func(id string) bool { return r.reportedCalls[id] })
 		return err
 	})
-	r.seqs = append(r.seqs, seqs...)
+	r.addSlots(seqs)
 	return err
 }
 
@@ -225,22 +232,27 @@ func (r *run) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Inje
 
 // Compacted implements [agent.Host].
 func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) error {
-	if keep < 1 || keep > len(r.seqs) {
-		return fault.New(fault.Internal, "a compaction keeps messages from %d of %d", keep, len(r.seqs))
+	if keep < 1 || keep > len(r.slots) {
+		return fault.New(fault.Internal, "a compaction keeps messages from %d of %d", keep, len(r.slots))
 	}
-	from := r.seqs[len(r.seqs)-1] + 1
-	if keep < len(r.seqs) {
-		from = r.seqs[keep]
+	from := r.slots[len(r.slots)-1].seq + 1
+	if keep < len(r.slots) {
+		from = r.slots[keep].seq
 	}
+	next := r.compactedPrompt(keep, from)
 	err := r.record(ctx, func(c *change) error {
 		err := c.tables.History.AddCompaction(c.tx, Compaction{SessionID: r.sessionID, RequestID: r.requestID, Summary: summary, KeptFrom: from, CreatedAt: c.now()})
 		if err != nil {
 			return err
 		}
+		if err := r.writePrompt(c.tx, next, r.sent.nextPrefix); err != nil {
+			return err
+		}
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindCompacted, Data: compactedEntry{KeptFrom: from}})
 	})
 	if err == nil {
-		r.seqs = append([]int64{from - 1}, r.seqs[keep:]...)
+		r.slots = append([]slot{{seq: from - 1}}, r.slots[keep:]...)
+		r.sent.Prompt, r.sent.prefix, r.sent.unsaved = next, r.sent.nextPrefix, false
 	}
 	return err
 }

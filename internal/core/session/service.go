@@ -32,6 +32,7 @@ type Service struct {
 	opt      Options
 	core     kernel.Core[*change, State, Input, Effect]
 	settings atomic.Pointer[Settings]
+	tools    toolSpecs
 	// streams counts live outputs. The more there are, the less often each of them
 	// publishes.
 	streams   atomic.Int64
@@ -55,6 +56,7 @@ type Service struct {
 func New(o Options) *Service {
 	o = o.withDefaults()
 	s := &Service{opt: o, runs: map[string]*run{}, waiting: map[string]bool{}, alarms: alarms{timers: map[string]*time.Timer{}}, stopping: true}
+	s.tools = newToolSpecs(o.Tools)
 	s.Configure(o.Settings)
 	s.publisher, s.core = newPublisher(s), s.newCore()
 	return s

@@ -54,6 +54,9 @@ type Request struct {
 	Steps      int        `json:"steps"`
 	Recoveries int        `json:"recoveries,omitempty"`
 	Usage      chat.Usage `json:"usage"`
+	// CachedShare is the share of the input tokens that was read from the provider's cache,
+	// between 0 and 1.
+	CachedShare float64 `json:"cachedShare,omitempty"`
 	// Model is that of the last model call.
 	Model string `json:"model,omitempty"`
 }

@@ -195,6 +195,15 @@ func sum(a, b int64) int64 { return min(counted(a)+counted(b), MaxCount) }
 // counted takes a number that cannot be a count as the nearest one that can.
 func counted(n int64) int64 { return min(max(n, 0), MaxCount) }
 
+// CachedShare returns the share of the input tokens that was read from the provider's cache,
+// between 0 and 1.
+func (u Usage) CachedShare() float64 {
+	if u.InputTokens <= 0 {
+		return 0
+	}
+	return min(1, float64(counted(u.CacheReadTokens))/float64(u.InputTokens))
+}
+
 // Beyond returns what u has more than v, of each count at least nothing.
 func (u Usage) Beyond(v Usage) Usage {
 	return Usage{

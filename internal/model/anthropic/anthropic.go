@@ -69,7 +69,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 		header.Set("X-Api-Key", m.o.APIKey)
 	}
 	d := &decoder{yield: yield, blocks: map[int]*block{}}
-	err = m.endpoint.Post(ctx, m.url, header, body, func(data []byte) (bool, error) {
+	err = m.endpoint.WithSilenceLimit(req.SilenceLimit).Post(ctx, m.url, header, body, func(data []byte) (bool, error) {
 		if err := d.event(data); err != nil {
 			d.stopReason = "" // the answer may be incomplete
 			return false, m.streamError(err)
@@ -85,6 +85,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 		return sent, d.begun, m.endpoint.StreamCut(nil)
 	}
 	done := d.done(m.o.Source(), prefix)
+	done.WithoutThinking = change.NoReasoning
 	if done.Usage.CostMicros == 0 {
 		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
 	}

@@ -62,6 +62,9 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) (encod
 		body["tools"] = tools
 	}
 	m.tune(body, sent.MaxOutputTokens)
+	if continuesWithoutThinking(messages) {
+		omitThinkingBudget(body)
+	}
 	for name, v := range m.o.Body {
 		body[name] = v
 	}
@@ -92,6 +95,23 @@ func (m *Model) tune(body object, limit int) {
 	}
 	if t.TopP != nil {
 		body["top_p"] = *t.TopP
+	}
+}
+
+// continuesWithoutThinking reports whether the call continues an answer whose thinking was
+// dropped. With a thinking budget, the protocol refuses such a call.
+func continuesWithoutThinking(messages []wireMessage) bool {
+	n := len(messages)
+	if n < 2 || !slices.ContainsFunc(messages[n-1].Content, func(b object) bool { return b["type"] == "tool_result" }) {
+		return false
+	}
+	answer := messages[n-2].Content
+	return len(answer) > 0 && answer[0]["type"] != "thinking" && answer[0]["type"] != "redacted_thinking"
+}
+
+func omitThinkingBudget(body object) {
+	if thinking, ok := body["thinking"].(object); ok && thinking["type"] == "enabled" {
+		delete(body, "thinking")
 	}
 }
 

@@ -75,12 +75,7 @@ func Ask(ctx context.Context, e Endpoint) (Answer, error) {
 		req.Header = e.Headers.Clone()
 	}
 	e.authorize(req)
-	client := http.Client{}
-	if e.Client != nil {
-		client = *e.Client
-	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	res, err := client.Do(req)
+	res, err := e.client().Do(req)
 	if err != nil {
 		var f *fault.Error
 		if errors.As(err, &f) {
@@ -124,6 +119,15 @@ func (e Endpoint) url() (string, error) {
 	}
 	u.Path += "/models"
 	return u.String(), nil
+}
+
+func (e Endpoint) client() *http.Client {
+	client := http.Client{}
+	if e.Client != nil {
+		client = *e.Client
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
 }
 
 func (e Endpoint) authorize(req *http.Request) {

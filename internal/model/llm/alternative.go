@@ -74,7 +74,5 @@ func refusesAPI(err error) bool {
 }
 
 func (l *Learned) setOtherAPI() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.facts.OtherAPI = true
+	l.update(func(f *Facts) { f.OtherAPI = true })
 }

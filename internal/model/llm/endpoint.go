@@ -48,6 +48,17 @@ const (
 	drainLimit   = 4 << 10
 )
 
+// WithSilenceLimit returns a copy of the endpoint with limits of at most d; 0 keeps them.
+func (w *Endpoint) WithSilenceLimit(d time.Duration) *Endpoint {
+	if d <= 0 {
+		return w
+	}
+	out := *w
+	out.FirstToken = min(d, positiveOr(w.FirstToken, DefaultFirstToken))
+	out.Silence = min(d, positiveOr(w.Silence, DefaultSilence))
+	return &out
+}
+
 var sharedClient = sync.OnceValue(func() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = maxIdleConns

@@ -1,8 +1,11 @@
 package llm
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +16,11 @@ import (
 // Learned holds what the refusals of one endpoint taught about one model. It is safe for
 // concurrent use; the zero value knows nothing.
 type Learned struct {
-	mu    sync.Mutex // guards facts
+	mu    sync.Mutex // guards the fields below
 	facts Facts
+	asked int // how often the endpoint was asked for the window
+	// changed is called after a change, without the lock; it may be nil.
+	changed func(Facts)
 }
 
 // Facts are the differences of an endpoint from its protocol.
@@ -46,13 +52,38 @@ func (l *Learned) Facts() Facts {
 
 // SetContext records limits that a list of models states. Zero keeps a limit.
 func (l *Learned) SetContext(contextTokens, maxOutputTokens int) {
+	l.update(func(f *Facts) {
+		if contextTokens > 0 {
+			f.ContextTokens = contextTokens
+		}
+		if maxOutputTokens > 0 {
+			f.MaxOutputTokens = maxOutputTokens
+		}
+	})
+}
+
+// MayAskWindow reports whether to ask the endpoint for the size of the window: if it is unknown,
+// and at most limit times.
+func (l *Learned) MayAskWindow(limit int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if contextTokens > 0 {
-		l.facts.ContextTokens = contextTokens
+	if l.facts.ContextTokens > 0 || l.asked >= limit {
+		return false
 	}
-	if maxOutputTokens > 0 {
-		l.facts.MaxOutputTokens = maxOutputTokens
+	l.asked++
+	return true
+}
+
+// update changes the facts and reports the change.
+func (l *Learned) update(change func(*Facts)) {
+	l.mu.Lock()
+	before, next := l.facts, l.facts.clone()
+	change(&next)
+	l.facts = next
+	changed := l.changed
+	l.mu.Unlock()
+	if changed != nil && !reflect.DeepEqual(before, next) {
+		changed(next.clone())
 	}
 }
 
@@ -111,11 +142,8 @@ func (l *Learned) Adapt(call func(facts Facts, change Change) (sent Sent, begun 
 
 // Learn records what a refusal says about the endpoint. It reports whether the same
 // request, built anew from the facts and the change, is worth another try.
-func (l *Learned) Learn(e ProviderError, sent Sent) (Change, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	next, change, again := learn(l.facts.clone(), e, sent)
-	l.facts = next
+func (l *Learned) Learn(e ProviderError, sent Sent) (change Change, again bool) {
+	l.update(func(f *Facts) { *f, change, again = learn(*f, e, sent) })
 	return change, again
 }
 
@@ -267,24 +295,52 @@ func isNameByte(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// Registry keeps what was learned of every endpoint for the lifetime of the process,
-// across changes of the configuration. The zero value is empty and safe for concurrent
-// use.
+// Registry keeps what was learned of every endpoint, across changes of the configuration. The
+// zero value is empty and safe for concurrent use.
 type Registry struct {
-	mu    sync.Mutex // guards byKey
+	mu    sync.Mutex // guards byKey and save
 	byKey map[string]*Learned
+	save  func(key string, f Facts)
+}
+
+// Keep adds facts that an earlier process saved, and calls save with each change from now on.
+func (r *Registry) Keep(saved map[string]Facts, save func(key string, f Facts)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range saved {
+		r.learned(key)
+	}
+	for key, l := range r.byKey {
+		l.mu.Lock()
+		if facts, ok := saved[key]; ok {
+			l.facts = facts
+		}
+		l.changed = func(f Facts) { save(key, f) }
+		l.mu.Unlock()
+	}
+	r.save = save
+}
+
+// learned returns the entry of a key. The caller holds mu.
+func (r *Registry) learned(key string) *Learned {
+	if r.byKey == nil {
+		r.byKey = map[string]*Learned{}
+	}
+	l := r.byKey[key]
+	if l == nil {
+		l = &Learned{}
+		if save := r.save; save != nil {
+			l.changed = func(f Facts) { save(key, f) }
+		}
+		r.byKey[key] = l
+	}
+	return l
 }
 
 // Get returns what is known of a model at an address.
 func (r *Registry) Get(baseURL, model string) *Learned {
-	key := baseURL + "\x00" + model
+	sum := sha256.Sum256([]byte(baseURL + "\x00" + model)) // an address may contain a password
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byKey == nil {
-		r.byKey = map[string]*Learned{}
-	}
-	if r.byKey[key] == nil {
-		r.byKey[key] = &Learned{}
-	}
-	return r.byKey[key]
+	return r.learned(hex.EncodeToString(sum[:16]))
 }

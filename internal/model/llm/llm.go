@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"lilac/internal/foundation/chat"
 )
@@ -32,6 +33,8 @@ type Info struct {
 	MaxOutputTokens int
 	// Images says that the model sees images.
 	Images bool
+	// Audio says that the model hears recordings.
+	Audio bool
 	// Effort is how much the model is asked to think, "" if it chooses.
 	Effort string
 	// Price is in US dollars per million tokens; nil when unknown.
@@ -53,6 +56,9 @@ type Request struct {
 	MaxOutputTokens int
 	// Session makes prompt-cache keys and the demo's behaviour stable.
 	Session string
+	// SilenceLimit bounds how long the provider may send nothing, in addition to the
+	// limits of the model; 0 means no further bound.
+	SilenceLimit time.Duration
 }
 
 // MaxParts bounds the parts of one answer, whatever protocol it came by.
@@ -97,6 +103,9 @@ type Chunk struct {
 	Stop    StopReason
 	// Model is what the provider says answered, empty if it does not say.
 	Model string
+	// WithoutThinking says that the provider refused the thinking of earlier
+	// answers, and that the call was repeated without it.
+	WithoutThinking bool
 }
 
 // StopReason says why a model stopped.

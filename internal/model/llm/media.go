@@ -76,6 +76,19 @@ func (m Media) IsImage() bool {
 	return imageTypes[m.Type] || m.URL != "" && (m.Type == "image" || m.Type == "image/*")
 }
 
+// AudioFormat returns the name by which OpenAI's protocol calls the format of a recording that
+// its models accept, or "".
+func (m Media) AudioFormat() string {
+	kind, _, _ := strings.Cut(m.Type, ";")
+	switch kind {
+	case "audio/wav", "audio/x-wav", "audio/wave":
+		return "wav"
+	case "audio/mpeg", "audio/mp3":
+		return "mp3"
+	}
+	return ""
+}
+
 // Text returns the content of a base64-encoded text file, below its name.
 func (m Media) Text() (string, bool) {
 	kind, _, _ := strings.Cut(m.Type, ";")

@@ -28,7 +28,9 @@ type Options struct {
 	MaxOutputTokens int
 	// Images means that the model accepts images.
 	Images bool
-	Price  *Price
+	// Audio means that the model accepts recordings.
+	Audio bool
+	Price *Price
 	// Body holds further fields of the request. They win over Lilac's own.
 	Body map[string]json.RawMessage
 	// Headers holds further headers of the request.
@@ -86,7 +88,7 @@ func (o Options) Header() http.Header {
 func (o Options) Info() Info {
 	info := Info{
 		Provider: o.Provider, Name: o.Model, ContextTokens: o.ContextTokens,
-		MaxOutputTokens: o.MaxOutputTokens, Images: o.Images, Price: o.Price,
+		MaxOutputTokens: o.MaxOutputTokens, Images: o.Images, Audio: o.Audio, Price: o.Price,
 		Effort: o.Tuning.Effort,
 	}
 	if o.Learned == nil {
@@ -99,7 +101,7 @@ func (o Options) Info() Info {
 	if n := facts.MaxOutputTokens; n > 0 && (info.MaxOutputTokens == 0 || n < info.MaxOutputTokens) {
 		info.MaxOutputTokens = n
 	}
-	info.Images = info.Images && !facts.NoMedia
+	info.Images, info.Audio = info.Images && !facts.NoMedia, info.Audio && !facts.NoMedia
 	return info
 }
 

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/json"
+	"slices"
 
 	"lilac/internal/foundation/chat"
 )
@@ -78,3 +79,36 @@ func AddProviderData(options json.RawMessage, provider string, fields map[string
 	}
 	return out
 }
+
+// messageThinking lists the fields of a message in which OpenAI-compatible providers keep
+// their thinking.
+var messageThinking = []string{"reasoning_details", "reasoning_opaque", "reasoning_text", "thinking_blocks"}
+
+// DropThinking returns an answer without its thinking. It does not modify m.
+func DropThinking(m chat.Message) chat.Message {
+	if m.Role != chat.Assistant {
+		return m
+	}
+	if slices.ContainsFunc(m.Parts, isReasoning) {
+		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), isReasoning)
+	}
+	var all map[string]map[string]json.RawMessage
+	if json.Unmarshal(m.ProviderOptions, &all) != nil {
+		return m
+	}
+	changed := false
+	for _, fields := range all {
+		for _, name := range messageThinking {
+			if _, ok := fields[name]; ok {
+				delete(fields, name)
+				changed = true
+			}
+		}
+	}
+	if changed {
+		m.ProviderOptions, _ = json.Marshal(all) // decoded JSON always marshals
+	}
+	return m
+}
+
+func isReasoning(p chat.Part) bool { return p.Type == chat.TypeReasoning }

@@ -12,6 +12,7 @@ import (
 type writer struct {
 	source      string // see [llm.Options.Source]
 	images      bool   // the model accepts images
+	audio       bool   // the model accepts recordings
 	ownHost     bool   // OpenAI's own endpoint
 	facts       llm.Facts
 	noReasoning bool // omit the reasoning of earlier answers
@@ -173,6 +174,9 @@ func (w *writer) mediaContent(media llm.Media) message {
 		return message{"type": "image_url", "image_url": message{"url": media.DataURL()}}
 	case isText:
 		return textContent(text)
+	case w.audio && media.AudioFormat() != "" && media.Base64 != "":
+		w.media++
+		return message{"type": "input_audio", "input_audio": message{"data": media.Base64, "format": media.AudioFormat()}}
 	case media.Type == "application/pdf" && media.Base64 != "" && !w.facts.NoMedia:
 		name := media.Filename
 		if name == "" {

@@ -56,7 +56,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
 	}
 	d := newDecoder(body, req.Tools, yield)
-	err = m.endpoint.Post(ctx, m.url, m.header(), body, func(data []byte) (bool, error) {
+	err = m.endpoint.WithSilenceLimit(req.SilenceLimit).Post(ctx, m.url, m.header(), body, func(data []byte) (bool, error) {
 		if err := d.event(data); err != nil {
 			d.finish = "" // the answer may be incomplete
 			return false, m.streamError(err)
@@ -75,6 +75,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 		return sent, d.begun, m.endpoint.StreamCut(nil)
 	}
 	done := d.done(m.o.Source())
+	done.WithoutThinking = change.NoReasoning
 	if done.Usage.CostMicros == 0 {
 		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
 	}
@@ -95,21 +96,8 @@ func (m *Model) streamError(err error) error {
 
 func (m *Model) header() http.Header {
 	header := m.o.Header()
-	switch {
-	case m.o.APIKey == "" || header.Get("Authorization") != "":
-	case m.isAzure():
-		header.Set("Api-Key", m.o.APIKey)
-	default:
-		header.Set("Authorization", "Bearer "+m.o.APIKey)
-	}
+	m.o.SetKey(header, m.url)
 	return header
-}
-
-// isAzure reports whether the endpoint is Azure's, which wants the key in a header of its
-// own.
-func (m *Model) isAzure() bool {
-	u, err := url.Parse(m.url)
-	return err == nil && (strings.HasSuffix(u.Hostname(), ".azure.com") || strings.HasSuffix(u.Hostname(), ".azure-api.net"))
 }
 
 var version = regexp.MustCompile(`/v[0-9][0-9a-z]*(/|$)`)

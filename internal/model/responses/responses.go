@@ -54,7 +54,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
 	}
 	d := &decoder{yield: yield, items: map[int]*item{}}
-	err = m.endpoint.Post(ctx, m.url, m.header(), body, func(data []byte) (bool, error) {
+	err = m.endpoint.WithSilenceLimit(req.SilenceLimit).Post(ctx, m.url, m.header(), body, func(data []byte) (bool, error) {
 		if err := d.event(data); err != nil {
 			return false, m.streamError(err)
 		}
@@ -69,6 +69,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 		return sent, d.begun, m.endpoint.StreamCut(nil)
 	}
 	done := d.done(m.o.Source())
+	done.WithoutThinking = change.NoReasoning
 	if done.Usage.CostMicros == 0 {
 		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
 	}
@@ -89,9 +90,7 @@ func (m *Model) streamError(err error) error {
 
 func (m *Model) header() http.Header {
 	header := m.o.Header()
-	if m.o.APIKey != "" && header.Get("Authorization") == "" {
-		header.Set("Authorization", "Bearer "+m.o.APIKey)
-	}
+	m.o.SetKey(header, m.url)
 	return header
 }
 
@@ -109,6 +108,10 @@ func responsesURL(base string) string {
 		return base
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/chat/completions")
+	if before, _, found := strings.Cut(u.Path, "/deployments/"); found { // Azure names the model in the body
+		u.Path = before + "/responses"
+		return u.String()
+	}
 	if !version.MatchString(u.Path) {
 		u.Path += "/v1"
 	}

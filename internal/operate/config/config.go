@@ -27,6 +27,7 @@ type Config struct {
 	Model          ModelList                         `json:"model,omitempty" jsonschema:"The model that answers, as provider/model, or a list of models: each takes over while those before it fail. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
 	Providers      map[string]Provider               `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
 	Models         map[string]Model                  `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override those of the catalog."`
+	Transcription  Transcription                     `json:"transcription,omitempty" jsonschema:"An endpoint that turns voice messages into text, for models that do not accept audio."`
 	Catalog        string                            `json:"catalog,omitempty" jsonschema:"A file with facts about models (windows, output limits, prices, capabilities) in the shape of https://models.dev/api.json. It replaces the built-in catalog."`
 	Limits         session.LimitsConfig              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
 	CompactAt      float64                           `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
@@ -75,6 +76,13 @@ type Bus struct {
 	CAFile               string `json:"caFile,omitempty" jsonschema:"A PEM file of additional certificate authorities for a rediss:// server. Lilac reads it again when a certificate is not trusted."`
 	Prefix               string `json:"prefix,omitempty" jsonschema:"The prefix of all keys in Redis. Only one Lilac may use it."`
 	AcceptLoss           bool   `json:"acceptLoss,omitempty" jsonschema:"Accept a Redis without an append-only file, which loses its data when it stops."`
+}
+
+// Transcription is an endpoint in the shape of OpenAI's audio/transcriptions.
+type Transcription struct {
+	URL    string `json:"url,omitempty" jsonschema:"Base URL of the endpoint, for example https://api.openai.com/v1. Without it, voice messages are not transcribed."`
+	APIKey Secret `json:"apiKey,omitempty" jsonschema:"The API key, if the endpoint requires one. Prefer ${NAME}, which reads an environment variable."`
+	Model  string `json:"model,omitempty" jsonschema:"The model that transcribes. Default whisper-1."`
 }
 
 // A ProviderType is the wire protocol of a provider.

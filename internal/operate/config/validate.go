@@ -198,7 +198,7 @@ func (c checker) checkProviders() error {
 			found = append(found, fault.InvalidField(field+".auth", "The provider %s has the unknown auth %q. Use key, aws, or google.", name, p.Auth))
 		}
 		u, err := url.Parse(p.BaseURL)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !isAPIVersion(u.RawQuery) {
 			found = append(found, fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name))
 		}
 	}
@@ -325,4 +325,11 @@ func (c *Config) absolute(path string) (string, error) {
 		path = filepath.Join(home, strings.TrimPrefix(path[1:], "/"))
 	}
 	return filepath.Abs(path)
+}
+
+// isAPIVersion reports whether a query has nothing but the version that Azure requires. Other
+// parameters may be keys, which belong into apiKey.
+func isAPIVersion(raw string) bool {
+	query, err := url.ParseQuery(raw)
+	return err == nil && (len(query) == 0 || len(query) == 1 && query.Has("api-version"))
 }

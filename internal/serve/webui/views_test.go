@@ -98,7 +98,7 @@ func TestRequestHasATimeline(t *testing.T) {
 	for _, words := range []string{
 		"Triggered by a message", "Where do dandelions grow?", "The provider is overloaded. Retried after 500 ms.", "Model calls bash",
 		"Resumed after a restart", "recovery 1", "Steered by a message", "Model answers", "something_new", "Done",
-		"2,310 tokens (1,800 from the cache)", "$0.0084", "anthropic/claude-sonnet-4-5",
+		"2,310 tokens (1,800 from the cache, 78%)", "$0.0084", "anthropic/claude-sonnet-4-5",
 	} {
 		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.story').innerText.includes(%q)", words))
 	}

@@ -42,6 +42,7 @@ func metricsDoc(*testing.T) string {
 		"| `lilac_bus_group_oldest_seconds > 120` | a consumer group is stuck |\n" +
 		"| `lilac_bus_unsent` grows for a minute | Redis is unavailable; Lilac refuses input beyond 500,000 events |\n" +
 		"| `rate(lilac_request_duration_seconds_count{state=\"failed\"}[15m]) > 0` | requests fail |\n" +
+		"| `sum by (model) (rate(lilac_model_cached_input_ratio_sum[1h])) / sum by (model) (rate(lilac_model_cached_input_ratio_count[1h])) < 0.5` | the provider reads little from its cache, so calls cost more; see [models](models.md) |\n" +
 		"| `increase(lilac_model_cost_dollars_total[1h])` exceeds your budget | unexpected cost; see `limits.day.money` |\n")
 	return b.String()
 }

@@ -100,9 +100,14 @@ type fixture struct {
 
 func start(t *testing.T, b build, retries int, idle time.Duration, scripts ...llmtest.Script) fixture {
 	t.Helper()
+	return startServer(t, b, retries, idle, false, scripts...)
+}
+
+func startServer(t *testing.T, b build, retries int, idle time.Duration, allowChanges bool, scripts ...llmtest.Script) fixture {
+	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	s := llmtest.New(t, llmtest.Sequence(scripts...))
+	s := llmtest.New(t, llmtest.Sequence(scripts...), func(o *llmtest.Options) { o.AllowChanges = allowChanges })
 	var pauses []time.Duration
 	retry := llm.Retry{
 		Max: retries, Jitter: func() float64 { return 0.5 },

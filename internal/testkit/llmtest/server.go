@@ -20,6 +20,13 @@ type Options struct {
 	// Answer returns the script for a request; nil answers "Hello.". It is called
 	// from several goroutines.
 	Answer func(Request) Script
+	// AllowChanges accepts calls that change a conversation before an earlier answer, and
+	// only counts them. By default, the server refuses them.
+	AllowChanges bool
+	// BillCache makes the server report usage like a provider with a prompt cache: the
+	// input is the size of the request, and what an earlier request began with is read from
+	// the cache.
+	BillCache bool
 	// DiscardRequests disables recording, for long load tests.
 	DiscardRequests bool
 }
@@ -36,6 +43,7 @@ type Server struct {
 	URL string
 
 	answer          func(Request) Script
+	options         Options
 	discardRequests bool
 	http            http.Server
 	served          chan struct{}
@@ -44,6 +52,9 @@ type Server struct {
 	n        int
 	requests []Request
 	signed   signatures
+	growth   growth
+	changes  []string
+	cache    cache
 }
 
 // Start starts a server.
@@ -58,7 +69,7 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the fake provider: %w", err)
 	}
-	s := &Server{URL: "http://" + l.Addr().String(), answer: o.Answer, discardRequests: o.DiscardRequests, served: make(chan struct{})}
+	s := &Server{URL: "http://" + l.Addr().String(), answer: o.Answer, options: o, discardRequests: o.DiscardRequests, served: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/messages", func(w http.ResponseWriter, r *http.Request) { s.serve(Anthropic, w, r) })
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serve(OpenAI, w, r) })
@@ -78,10 +89,15 @@ func (s *Server) Close() error {
 	return err
 }
 
-// New starts a server that is closed when the test ends. A nil answer says "Hello.".
-func New(t testing.TB, answer func(Request) Script) *Server {
+// New starts a server that is closed when the test ends. A nil answer says "Hello.". Unless the
+// options allow it, a call that changes its conversation fails the test.
+func New(t testing.TB, answer func(Request) Script, change ...func(*Options)) *Server {
 	t.Helper()
-	s, err := Start(Options{Answer: answer})
+	options := Options{Answer: answer}
+	for _, f := range change {
+		f(&options)
+	}
+	s, err := Start(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +105,43 @@ func New(t testing.TB, answer func(Request) Script) *Server {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+		for _, change := range s.Changes() {
+			if options.AllowChanges {
+				break
+			}
+			t.Errorf("a call to the model changed its conversation: %s", change)
+		}
 	})
 	return s
+}
+
+// Changes lists the calls that changed a conversation before an earlier answer.
+func (s *Server) Changes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.changes)
+}
+
+// checkGrowth returns what a call changes in its conversation, or "". It also fills in the
+// usage if the server bills its cache.
+func (s *Server) checkGrowth(req Request, script *Script) string {
+	if s.options.DiscardRequests || script.Status != 0 && script.Status != http.StatusOK {
+		return ""
+	}
+	c := conversationOf(req.Protocol, req.Body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if change := s.growth.check(req.Model, c); change != "" {
+		s.changes = append(s.changes, fmt.Sprintf("request %d: %s", req.N, change))
+		if !s.options.AllowChanges {
+			return change
+		}
+	}
+	s.growth.record(req.Model, c, *script)
+	if s.options.BillCache {
+		script.Usage = s.cache.bill(req.Protocol, c)
+	}
+	return ""
 }
 
 // Requests returns the requests received so far, at most the first ten thousand.
@@ -131,6 +182,10 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 	req.At, req.Header = at, r.Header.Clone()
 	s.record(&req)
 	script := s.answer(req)
+	if change := s.checkGrowth(req, &script); change != "" {
+		writeError(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: change})
+		return
+	}
 	if protocol == Anthropic && (script.Status == 0 || script.Status == http.StatusOK) {
 		if at := s.checkSignatures(body, script); at != "" {
 			writeError(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: at + ": Invalid `signature` in `thinking` block"})

@@ -23,7 +23,7 @@ func TestThinkingIsDroppedWhenTheConversationBeforeItChanged(t *testing.T) {
 		"another earlier message": {func(r *llm.Request) { r.Messages[0] = chat.Text(chat.User, "A summary.") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := start(t, adapters["anthropic"], -1, 0, script)
+			r := startServer(t, adapters["anthropic"], -1, 0, true, script)
 			h := collect(t.Context(), r.model, prompt)
 			if h.err != nil {
 				t.Fatal(h.err)
@@ -46,7 +46,7 @@ func TestThinkingIsDroppedWhenTheConversationBeforeItChanged(t *testing.T) {
 // the call once without it.
 func TestRefusedThinkingIsOmittedOnce(t *testing.T) {
 	script := llmtest.Script{Reasoning: []string{"hm"}, Signature: "sig==", Text: []string{"Yes."}}
-	r := start(t, adapters["anthropic"], -1, 0, script)
+	r := startServer(t, adapters["anthropic"], -1, 0, true, script)
 	h := collect(t.Context(), r.model, prompt)
 	if h.err != nil {
 		t.Fatal(h.err)

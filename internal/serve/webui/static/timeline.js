@@ -79,9 +79,11 @@ function draw(box, story, page) {
   if (held) [...box.querySelectorAll(held.localName)].find((e) => foldOf(e) === foldOf(held) && e.getAttribute('href') === held.getAttribute('href'))?.focus({ preventScroll: true });
 }
 
+const cachedShare = (usage) => `${Math.round((100 * usage.cacheReadTokens) / usage.inputTokens)}%`;
+
 function facts({ usage = {}, startedAt, endedAt, createdAt, steps, recoveries, model, entries }) {
   const retries = entries.filter((e) => e.kind === 'model_failed').length;
-  const cached = usage.cacheReadTokens ? ` (${count(usage.cacheReadTokens)} from the cache)` : '';
+  const cached = usage.cacheReadTokens ? ` (${count(usage.cacheReadTokens)} from the cache, ${cachedShare(usage)})` : '';
   const rows = [
     ['Duration', endedAt && startedAt ? duration(endedAt - startedAt) : startedAt ? 'running' : 'not started'],
     ['Queued for', startedAt ? duration(startedAt - createdAt) : ''],
@@ -181,7 +183,8 @@ function modelItem(entry, { message = {}, usage = {}, modelMs, interrupted, mode
   const content = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content ?? [];
   const of = (type) => content.filter((p) => p.type === type).map((p) => p.text).join('\n\n');
   const calls = content.filter((p) => p.type === 'tool-call').map((p) => p.toolName);
-  const numbers = [`${plural(usage.inputTokens, 'token')} in`, `${count(usage.outputTokens)} out`, money(usage.costMicros), model].filter(Boolean);
+  const cached = usage.cacheReadTokens ? ` (${cachedShare(usage)} from the cache)` : '';
+  const numbers = [`${plural(usage.inputTokens, 'token')} in${cached}`, `${count(usage.outputTokens)} out`, money(usage.costMicros), model].filter(Boolean);
   return {
     ...entry, tone: 'model', took: modelMs, lead: true,
     title: interrupted ? 'Model call interrupted' : calls.length ? `Model calls ${calls.join(', ')}` : 'Model answers',

@@ -1,0 +1,89 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/model/listing"
+	"lilac/internal/model/llm"
+	"lilac/internal/operate/config"
+	"lilac/internal/store"
+)
+
+const (
+	// learnedAge is how long facts about a model are kept: servers are updated.
+	learnedAge = 30 * 24 * time.Hour
+	// saveLearned bounds the write of a fact.
+	saveLearned = 5 * time.Second
+	// findWindow bounds the question for the size of a model's window, and windowTries
+	// how often it is asked. Ollama knows the size only after the model was loaded, that is,
+	// with the second call.
+	findWindow  = 3 * time.Second
+	windowTries = 2
+)
+
+// keepLearned restores what earlier processes learned of models, and saves what this one
+// learns.
+func (b *base) keepLearned(ctx context.Context) error {
+	var rows map[string]json.RawMessage
+	err := b.db.Read(ctx, func(q db.Queryer) (err error) {
+		rows, err = store.Learned{}.Learned(q, time.Now().Add(-learnedAge))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	saved := make(map[string]llm.Facts, len(rows))
+	for key, row := range rows {
+		var facts llm.Facts
+		if err := json.Unmarshal(row, &facts); err != nil {
+			b.Logger.Warn("cannot read what a model taught", "error", err)
+			continue
+		}
+		saved[key] = facts
+	}
+	b.learned.Keep(saved, func(key string, f llm.Facts) {
+		facts, err := json.Marshal(f)
+		if err != nil { // never, for strings and numbers
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), saveLearned)
+		defer cancel()
+		if err := b.db.Update(ctx, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, key, facts) }); err != nil {
+			b.Logger.Warn("cannot save what a model taught", "error", err)
+		}
+	})
+	return nil
+}
+
+// windowFinder asks the endpoint for the size of the model's window before the first calls, if
+// nobody knows it.
+type windowFinder struct {
+	llm.Model
+	endpoint listing.Endpoint
+	name     string
+	learned  *llm.Learned
+}
+
+// findsWindow wraps a model whose window is unknown.
+func findsWindow(m llm.Model, choice config.ModelChoice, options llm.Options) llm.Model {
+	if !choice.ContextUnknown || choice.BaseURL == "" {
+		return m
+	}
+	return &windowFinder{Model: m, name: choice.Name, learned: options.Learned, endpoint: listing.Endpoint{
+		Anthropic: choice.Type == config.Anthropic, BaseURL: choice.BaseURL, Key: options.APIKey, Headers: options.Header(),
+	}}
+}
+
+// Stream implements [llm.Model].
+func (w *windowFinder) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
+	if w.learned.MayAskWindow(windowTries) {
+		limited, cancel := context.WithTimeout(ctx, findWindow)
+		w.learned.SetContext(listing.Window(limited, w.endpoint, w.name))
+		cancel()
+	}
+	return w.Model.Stream(ctx, req)
+}

@@ -1,0 +1,261 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"lilac/internal/agent"
+	"lilac/internal/agent/tool"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
+)
+
+// A conversation only grows at its end: each model call repeats the call before it and adds
+// messages. Otherwise providers read nothing from their caches, and the newest models refuse
+// the thinking of earlier answers. A Prompt holds what the model was sent and the history
+// does not have. It is saved with each answer, so that it survives restarts, and a
+// compaction begins a new one.
+type Prompt struct {
+	// From is the sequence number at which the conversation begins: after a compaction, or
+	// where a person began a new one. A prompt of another beginning is not used.
+	From int64 `json:"from,omitempty"`
+	// Prefix is the id of the [Prefix] that every call begins with.
+	Prefix string `json:"prefix"`
+	// Instructions, Tools, and Day are the hashes and the day that the model knows. If they
+	// have changed, a note tells the new ones.
+	Instructions string `json:"instructions"`
+	Tools        string `json:"tools"`
+	Day          string `json:"day"`
+	// Notes are messages of the program between those of the history.
+	Notes []PromptNote `json:"notes,omitempty"`
+	// Rewritten holds messages that were sent in another form than the history has, by
+	// their sequence numbers.
+	Rewritten map[int64]chat.Message `json:"rewritten,omitempty"`
+	// Transcripts holds the texts that were sent instead of recordings, by the references of
+	// their blobs.
+	Transcripts map[string]string `json:"transcripts,omitempty"`
+	// ThinkingFrom is the first sequence number whose thinking may be sent.
+	ThinkingFrom int64 `json:"thinkingFrom,omitempty"`
+}
+
+// PromptNote is a message of the program.
+type PromptNote struct {
+	// Before is the sequence number of the message that follows.
+	Before int64  `json:"before"`
+	Text   string `json:"text"`
+}
+
+// Prefix is the beginning of a conversation's calls. Many conversations share one.
+type Prefix struct {
+	System string         `json:"system"`
+	Tools  []llm.ToolSpec `json:"tools"`
+}
+
+// slot names the origin of a message of the agent's conversation: the history, or a note. A
+// summary has the sequence number of the last message that it covers.
+type slot struct {
+	seq  int64
+	note string // its text; seq is that of the message that follows
+}
+
+// sentPrompt is the prompt of a run. The run's goroutine owns it.
+type sentPrompt struct {
+	Prompt
+	known bool  // the session has a prompt
+	from  int64 // the beginning of the conversation
+	// unsaved means that the prompt has changed since it was read.
+	unsaved bool
+	// notesBefore is the sequence number of the first message of a request that has not
+	// called the model yet, or 0. New notes precede it.
+	notesBefore int64
+	// current is what a new conversation would begin with now.
+	current Prompt
+	// prefix and nextPrefix are the prefixes before and after a compaction.
+	prefix, nextPrefix Prefix
+}
+
+// toolSpecs describes the tools of the process and their hash.
+type toolSpecs struct {
+	specs []llm.ToolSpec
+	hash  string
+}
+
+func newToolSpecs(tools []tool.Tool) toolSpecs {
+	specs := agent.Specs(tools)
+	encoded, _ := json.Marshal(specs) // schemas are valid JSON
+	return toolSpecs{specs, hashOf(string(encoded))}
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:12])
+}
+
+// readPrompt reads the prompt of a conversation that begins at a sequence number. A damaged one is begun anew: that costs the
+// provider's cache, but loses nothing.
+func (s *Service) readPrompt(q db.Queryer, sessionID string, from int64) (p sentPrompt, err error) {
+	p.Prompt, p.known, err = s.opt.Tables.Prompts.Prompt(q, sessionID)
+	if db.IsDamaged(err) {
+		s.opt.Logger.Warn("a stored prompt is damaged and begins anew", "session_id", sessionID, "error", err)
+		p, err = sentPrompt{}, nil
+	}
+	if p.From != from {
+		p = sentPrompt{}
+	}
+	p.from = from
+	return p, err
+}
+
+// assemblePrompt puts the conversation of a run into the form in which earlier calls sent it,
+// and adds notes about what has changed since. system are the current instructions. It
+// returns the prefix of the calls, and the one that a compaction begins with.
+func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Prefix, error) {
+	p, tools, now := &r.sent, r.svc.tools, r.svc.opt.Now()
+	current := Prompt{From: p.from, Instructions: hashOf(system), Tools: tools.hash, Day: now.Format(time.DateOnly)}
+	current.Prefix = current.Instructions + current.Tools
+	p.current, p.nextPrefix = current, Prefix{System: system, Tools: tools.specs}
+	if p.known && p.Prefix != current.Prefix {
+		if err := r.readPrefix(); err != nil {
+			return Prefix{}, nil, err
+		}
+	}
+	switch {
+	case !p.known:
+		current.Transcripts = p.Transcripts
+		p.Prompt, p.prefix, p.unsaved = current, p.nextPrefix, true
+		p.Day = "" // unknown to the model
+	case p.Prefix == current.Prefix:
+		p.prefix = p.nextPrefix
+	}
+	if p.notesBefore > 0 {
+		p.addNotes(now)
+	}
+	r.weaveNotes(in)
+	return p.prefix, &agent.Prefix{System: system, Specs: tools.specs, Note: agent.DateNote(now)}, nil
+}
+
+// readPrefix reads the prefix of a conversation that began with other instructions or tools.
+func (r *run) readPrefix() error {
+	p := &r.sent
+	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
+		p.prefix, p.known, err = r.svc.opt.Tables.Prompts.Prefix(q, p.Prefix)
+		return err
+	})
+	switch {
+	case db.IsDamaged(err):
+		r.svc.opt.Logger.Warn("the stored beginning of a prompt is damaged and begins anew", "session_id", r.sessionID, "error", err)
+		p.known = false
+		return nil
+	case err != nil && r.svc.runCtx.Err() != nil:
+		return agent.ErrDrain
+	case err != nil && r.ctx.Err() != nil:
+		return agent.ErrCancelled
+	case db.IsEngineError(err):
+		r.recordErr = err
+	}
+	return err
+}
+
+// addNotes tells the model what has changed.
+func (p *sentPrompt) addNotes(now time.Time) {
+	var texts []string
+	if p.Day != p.current.Day {
+		texts = append(texts, agent.DateNote(now))
+	}
+	if p.Instructions != p.current.Instructions {
+		texts = append(texts, agent.InstructionsNote(p.nextPrefix.System))
+	}
+	if p.Tools != p.current.Tools {
+		texts = append(texts, agent.ToolsNote(p.prefix.Tools, p.nextPrefix.Tools))
+	}
+	if len(texts) == 0 {
+		return
+	}
+	p.Notes = append(slices.Clip(p.Notes), PromptNote{Before: p.notesBefore, Text: strings.Join(texts, "\n\n")})
+	p.Day, p.Instructions, p.Tools = p.current.Day, p.current.Instructions, p.current.Tools
+	p.unsaved = true
+}
+
+// weaveNotes adds the notes to the messages of the history, and replaces those that were sent
+// in another form.
+func (r *run) weaveNotes(in *agent.Input) {
+	messages, slots := make([]chat.Message, 0, len(in.Messages)+len(r.sent.Notes)), make([]slot, 0, len(r.slots)+len(r.sent.Notes))
+	notes := r.sent.Notes
+	for i, m := range in.Messages {
+		at := r.slots[i]
+		for len(notes) > 0 && notes[0].Before <= at.seq {
+			messages = append(messages, chat.Text(chat.System, notes[0].Text))
+			slots = append(slots, slot{seq: notes[0].Before, note: notes[0].Text})
+			notes = notes[1:]
+		}
+		if sent, ok := r.sent.Rewritten[at.seq]; ok {
+			m = sent
+		}
+		if at.seq < r.sent.ThinkingFrom {
+			m = llm.DropThinking(m)
+		}
+		messages, slots = append(messages, m), append(slots, at)
+	}
+	in.Messages, r.slots = messages, slots
+}
+
+// addSlots records the origin of messages that were appended to the history.
+func (r *run) addSlots(seqs []int64) {
+	for _, seq := range seqs {
+		r.slots = append(r.slots, slot{seq: seq})
+	}
+}
+
+// promptAfter returns the prompt after an answer, and whether it must be saved.
+func (r *run) promptAfter(s agent.Step) (next Prompt, changed bool) {
+	next, changed = r.sent.Prompt, r.sent.unsaved
+	if len(s.Rewritten) > 0 {
+		next.Rewritten = maps.Clone(next.Rewritten)
+		if next.Rewritten == nil {
+			next.Rewritten = map[int64]chat.Message{}
+		}
+		for i, m := range s.Rewritten {
+			if i < len(r.slots) && r.slots[i].note == "" {
+				next.Rewritten[r.slots[i].seq] = m
+				changed = true
+			}
+		}
+	}
+	if s.WithoutThinking && len(r.slots) > 0 {
+		next.ThinkingFrom, changed = r.slots[len(r.slots)-1].seq+1, true
+	}
+	return next, changed
+}
+
+// compactedPrompt returns the prompt after a compaction that keeps the messages from an index
+// on.
+func (r *run) compactedPrompt(keep int, from int64) Prompt {
+	next := r.sent.current
+	next.From = from
+	next.Transcripts = r.sent.Transcripts
+	next.ThinkingFrom = r.slots[len(r.slots)-1].seq + 1
+	for _, at := range r.slots[keep:] {
+		if at.note != "" {
+			next.Notes = append(next.Notes, PromptNote{Before: at.seq, Text: at.note})
+			continue
+		}
+		if m, ok := r.sent.Rewritten[at.seq]; ok {
+			if next.Rewritten == nil {
+				next.Rewritten = map[int64]chat.Message{}
+			}
+			next.Rewritten[at.seq] = m
+		}
+	}
+	return next
+}
+
+// writePrompt saves a prompt and its prefix.
+func (r *run) writePrompt(tx *db.Tx, p Prompt, prefix Prefix) error {
+	return r.svc.opt.Tables.Prompts.SavePrompt(tx, r.sessionID, p, prefix)
+}

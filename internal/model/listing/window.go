@@ -1,0 +1,112 @@
+package listing
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"lilac/internal/foundation/lazyregexp"
+)
+
+// maxDescription bounds the description of one model, in bytes.
+const maxDescription = 4 << 20
+
+// Window asks an endpoint for the sizes of a model's context window and of its longest answer,
+// in tokens; 0 means unknown. It asks the list of models first, and then the routes of
+// llama.cpp (GET /props) and Ollama (POST /api/show, GET /api/ps).
+func Window(ctx context.Context, e Endpoint, model string) (contextTokens, maxOutputTokens int) {
+	answer, err := Ask(ctx, e)
+	if err != nil || answer.Status != http.StatusOK {
+		return 0, 0
+	}
+	for _, m := range answer.Models {
+		if m.ID == model {
+			contextTokens, maxOutputTokens = m.ContextTokens, m.MaxOutputTokens
+		}
+	}
+	if e.Anthropic || !answer.Has(model) && contextTokens == 0 && len(answer.Models) > 1 {
+		return contextTokens, maxOutputTokens
+	}
+	// The size of the loaded model is smaller than the one that the model could have.
+	for _, ask := range []func(context.Context, Endpoint, string) int{propsWindow, ollamaWindow} {
+		if contextTokens > 0 {
+			break
+		}
+		contextTokens = ask(ctx, e, model)
+	}
+	return contextTokens, maxOutputTokens
+}
+
+// propsWindow returns the size of the loaded model of llama.cpp's server.
+func propsWindow(ctx context.Context, e Endpoint, _ string) int {
+	var props struct {
+		Settings map[string]json.RawMessage `json:"default_generation_settings"`
+	}
+	e.describe(ctx, http.MethodGet, "/props", nil, &props)
+	return firstNumber(props.Settings, "n_ctx")
+}
+
+// ollamaWindow returns the size with which Ollama runs the model. It silently cuts longer
+// prompts, so the size that the model could have does not count.
+func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
+	var show struct {
+		Parameters string
+		ModelInfo  map[string]json.RawMessage `json:"model_info"`
+	}
+	e.describe(ctx, http.MethodPost, "/api/show", map[string]string{"model": model}, &show)
+	if m := numCtx().FindStringSubmatch(show.Parameters); m != nil {
+		n, _ := strconv.Atoi(m[1]) // 0 if it is too large
+		return n
+	}
+	var loaded struct{ Models []map[string]json.RawMessage }
+	e.describe(ctx, http.MethodGet, "/api/ps", nil, &loaded)
+	for _, m := range loaded.Models {
+		if name := firstText(m, "model", "name"); name == model || name == model+":latest" {
+			return firstNumber(m, "context_length")
+		}
+	}
+	return 0
+}
+
+var numCtx = lazyregexp.New(`(?m)^num_ctx\s+([0-9]+)`)
+
+var versionPath = regexp.MustCompile(`/v[0-9][0-9a-z]*(/.*)?$`)
+
+// describe asks a route beside the versioned ones, and decodes the answer if there is one.
+func (e Endpoint) describe(ctx context.Context, method, path string, body, into any) {
+	u, err := url.Parse(strings.TrimRight(strings.TrimSpace(e.BaseURL), "/"))
+	if err != nil {
+		return
+	}
+	u.Path = versionPath.ReplaceAllString(u.Path, "") + path
+	var sent io.Reader
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return
+		}
+		sent = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), sent)
+	if err != nil {
+		return
+	}
+	if e.Headers != nil {
+		req.Header = e.Headers.Clone()
+	}
+	e.authorize(req)
+	res, err := e.client().Do(req)
+	if err != nil {
+		return
+	}
+	defer func() { _ = res.Body.Close() }() // it was only read
+	if res.StatusCode == http.StatusOK {
+		_ = json.NewDecoder(io.LimitReader(res.Body, maxDescription)).Decode(into) // unknown if it is something else
+	}
+}

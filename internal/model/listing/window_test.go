@@ -1,0 +1,64 @@
+package listing_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"lilac/internal/model/listing"
+)
+
+func TestWindowIsReadFromEveryKindOfServer(t *testing.T) {
+	type routes map[string]string
+	for name, c := range map[string]struct {
+		routes         routes
+		window, output int
+	}{
+		"a list that states it": {routes{"GET /v1/models": `{"data":[{"id":"other","context_length":1},{"id":"m","context_length":65536,"max_completion_tokens":8192}]}`}, 65536, 8192},
+		"vLLM":                  {routes{"GET /v1/models": `{"data":[{"id":"m","max_model_len":32768}]}`}, 32768, 0},
+		"llama.cpp": {routes{
+			"GET /v1/models": `{"data":[{"id":"/models/m.gguf","meta":{"n_ctx_train":131072}}]}`,
+			"GET /props":     `{"default_generation_settings":{"n_ctx":8192}}`,
+		}, 8192, 0},
+		"Ollama, configured": {routes{
+			"GET /v1/models": `{"data":[{"id":"m","owned_by":"library"},{"id":"n"}]}`,
+			"POST /api/show": `{"parameters":"stop \"x\"\nnum_ctx                        16384","model_info":{"llama.context_length":131072}}`,
+		}, 16384, 0},
+		"Ollama, loaded": {routes{
+			"GET /v1/models": `{"data":[{"id":"m"}]}`,
+			"POST /api/show": `{"model_info":{"llama.context_length":131072}}`,
+			"GET /api/ps":    `{"models":[{"name":"n","context_length":1},{"name":"m:latest","context_length":4096}]}`,
+		}, 4096, 0},
+		"Ollama, not loaded": {routes{
+			"GET /v1/models": `{"data":[{"id":"m"}]}`,
+			"POST /api/show": `{"model_info":{"llama.context_length":131072}}`,
+			"GET /api/ps":    `{"models":[]}`,
+		}, 0, 0},
+		"nothing": {routes{}, 0, 0},
+		"no JSON": {routes{"GET /v1/models": `{"data":[{"id":"m"}]}`, "GET /props": "<html>"}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, ok := c.routes[r.Method+" "+r.URL.Path]
+				switch {
+				case !ok:
+					http.NotFound(w, r)
+					return
+				case r.Header.Get("Authorization") != "Bearer key":
+					t.Errorf("%s has no key", r.URL.Path)
+				}
+				if sent, _ := io.ReadAll(r.Body); r.Method == http.MethodPost && !strings.Contains(string(sent), `"model":"m"`) {
+					t.Errorf("%s was asked %s", r.URL.Path, sent)
+				}
+				_, _ = io.WriteString(w, body)
+			}))
+			defer server.Close()
+			window, output := listing.Window(t.Context(), listing.Endpoint{BaseURL: server.URL + "/v1", Key: "key"}, "m")
+			if window != c.window || output != c.output {
+				t.Errorf("window is %d, output %d", window, output)
+			}
+		})
+	}
+}
