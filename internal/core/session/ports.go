@@ -1,6 +1,7 @@
 package session
 
 import (
+	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
@@ -17,6 +18,12 @@ type Tables struct {
 	Requests RequestTable
 	Journal  JournalTable
 	Spending SpendingTable
+}
+
+// Bus publishes events and delivers commands.
+type Bus interface {
+	bus.Publisher
+	bus.Consumers
 }
 
 // SessionTable holds the conversations.

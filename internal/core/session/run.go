@@ -207,7 +207,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
-	}, in, r)
+	}, in, r.host())
 }
 
 // load reads the conversation and the journal: the run starts at the beginning, or

@@ -18,9 +18,10 @@ const (
 	maxArgs = 16 << 10
 )
 
-var _ agent.Host = (*run)(nil)
+// host returns the run as the host of the agent.
+func (r *run) host() agent.Host { return agent.Host{Inbox: r, Output: r, Recorder: r} }
 
-// BeforeModel implements [agent.Host]. Unless the wake flag is set, it reads nothing: a
+// BeforeModel implements [agent.Inbox]. Unless the wake flag is set, it reads nothing: a
 // message that is committed later comes before the next model call.
 func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
 	if err := r.checkBudgets(ctx, int64(step-1), used); err != nil {
@@ -59,22 +60,22 @@ func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome
 	return r.inject(injected, seqs), nil
 }
 
-// Interrupts implements [agent.Host].
+// Interrupts implements [agent.Inbox].
 func (r *run) Interrupts() *agent.Signal { return &r.interrupts }
 
-// Text implements [agent.Host].
+// Text implements [agent.Output].
 func (r *run) Text(delta string) {
 	r.out.append(false, delta)
 	r.out.throttle(r.ctx)
 }
 
-// Reasoning implements [agent.Host].
+// Reasoning implements [agent.Output].
 func (r *run) Reasoning(delta string) {
 	r.out.append(true, delta)
 	r.out.throttle(r.ctx)
 }
 
-// ResetText implements [agent.Host].
+// ResetText implements [agent.Output].
 func (r *run) ResetText(ctx context.Context, offset int64) error {
 	id := r.out.eventID()
 	err := r.record(ctx, func(c *change) error {
@@ -86,7 +87,7 @@ func (r *run) ResetText(ctx context.Context, offset int64) error {
 	return err
 }
 
-// ModelFailed implements [agent.Host].
+// ModelFailed implements [agent.Recorder].
 func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time.Duration) error {
 	return r.record(ctx, func(c *change) error {
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{
@@ -96,7 +97,7 @@ func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time
 	})
 }
 
-// ModelDone implements [agent.Host].
+// ModelDone implements [agent.Recorder].
 func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unchargedTime()}
 	err := r.record(ctx, func(c *change) error {
@@ -121,7 +122,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 	return err
 }
 
-// ToolStarted implements [agent.Host].
+// ToolStarted implements [agent.Recorder].
 func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display string) error {
 	id := r.out.eventID()
 	started := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: displayArgs(call)}
@@ -137,12 +138,12 @@ func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display
 	})
 }
 
-// ToolProgress implements [agent.Host].
+// ToolProgress implements [agent.Output].
 func (r *run) ToolProgress(call chat.Part, line string) {
 	r.out.setProgress(event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolUpdate, Display: preview(line), Name: call.ToolName})
 }
 
-// ToolEnded implements [agent.Host].
+// ToolEnded implements [agent.Recorder].
 func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, display string) error {
 	id := r.out.eventID()
 	r.out.clearProgress(call.ToolCallID)
@@ -166,7 +167,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 	return err
 }
 
-// StepDone implements [agent.Host].
+// StepDone implements [agent.Recorder].
 func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) error {
 	var seqs []int64
 	err := r.record(ctx, func(c *change) (err error) {
@@ -177,12 +178,12 @@ func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) e
 	return err
 }
 
-// WouldEnd implements [agent.Host].
+// WouldEnd implements [agent.Inbox].
 func (r *run) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Injected, error) {
 	return r.takeMessages(ctx, WouldEnd{RequestID: r.requestID, NoSlot: r.svc.hasHeldSessions()}, &outcome)
 }
 
-// Compacted implements [agent.Host].
+// Compacted implements [agent.Recorder].
 func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) error {
 	if keep < 1 || keep > len(r.seqs) {
 		return fault.New(fault.Internal, "a compaction keeps messages from %d of %d", keep, len(r.seqs))
