@@ -21,6 +21,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // script defines the behavior of a model. It returns the answer to a request; say streams text.
@@ -42,7 +43,13 @@ func (m *scripted) Info() llm.Info {
 
 func (m *scripted) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		msg, err := m.do(ctx, req, func(text string) { yield(llm.Chunk{Kind: llm.ChunkText, Text: text}, nil) })
+		left := false
+		msg, err := m.do(ctx, req, func(text string) {
+			left = left || !yield(llm.Chunk{Kind: llm.ChunkText, Text: text}, nil)
+		})
+		if left {
+			return
+		}
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return
@@ -110,7 +117,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	}
 	var migrations []db.Migration
 	migrations = append(append(migrations, sqlitebus.Migrations...), store.Migrations...)
-	database, err := db.Open(t.Context(), db.Options{Dir: o.dir, Migrations: migrations, OnCommit: o.onCommit})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: o.dir, Migrations: migrations, OnCommit: o.onCommit}))
 	if err != nil {
 		t.Fatal(err)
 	}

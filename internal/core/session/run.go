@@ -53,6 +53,8 @@ type run struct {
 	// startedAt and idle yield the working time of the request.
 	startedAt time.Time
 	idle      time.Duration
+	// steps counts the finished model calls of the request.
+	steps int64
 	// payer is the session that is charged.
 	payer string
 	// chargedUsage and chargedUntil are the usage and the time up to which the session
@@ -208,7 +210,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
-		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
+		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
 	}, in, r.host())
 }
 

@@ -73,7 +73,7 @@ func (b *Engine) alarm(ctx context.Context, told map[groupName]bool) error {
 			continue
 		}
 		if silent[name] = true; !told[name] {
-			b.log.Error("nobody serves a group; drop it if it is not needed any more", "topic", g.Topic, "group", g.Group,
+			b.log.Error("a group has no consumer; drop it if you no longer need it", "topic", g.Topic, "group", g.Group,
 				"backlog", g.Backlog, "pending", g.Pending, "silent_ms", g.SilentMS)
 		}
 	}
@@ -132,7 +132,7 @@ func (b *Engine) notedBefore(ctx context.Context, names []groupName, before int6
 // [Options.SilentAfter] does not count; Floor logs that.
 func (b *Engine) Floor(q db.Queryer, topic event.Topic, last int64, now time.Time) (int64, error) {
 	rows, err := q.Query(`SELECT g.name, g.cursor, g.seen_at,
-		ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id AND p.event IS NULL), g.cursor + 1)
+		coalesce((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id AND p.event IS NULL), g.cursor + 1)
 		FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ?`, string(topic))
 	if err != nil {
 		return 0, err

@@ -98,8 +98,10 @@ type RequestMessage struct {
 	AnyActive bool `json:"anyActive,omitempty"`
 	// AnswersPause makes the message an answer to the pause with that number. The message is
 	// dropped if the pause is over.
-	AnswersPause int             `json:"answersPause,omitempty"`
-	Raw          json.RawMessage `json:"raw,omitempty"`
+	AnswersPause int `json:"answersPause,omitempty"`
+	// Rule is the rule that delivers an event with this message; people's messages have none.
+	Rule string          `json:"rule,omitempty"`
+	Raw  json.RawMessage `json:"raw,omitempty"`
 }
 
 // RequestCancel stops a request.
