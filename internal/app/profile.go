@@ -30,7 +30,7 @@ func (o platformProfile) Mode(s surface.Session) router.Mode {
 	return o.listenModes().Of(s)
 }
 
-func (o platformProfile) Images() bool { return o.now.Load().choice.Images }
+func (o platformProfile) Images() bool { return models{o.base}.images() }
 
 func (o platformProfile) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	return o.workflows.ClaimReply(tx, m)

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/fallback"
 )
 
 // progress is the state of a request according to its journal.
@@ -21,6 +22,7 @@ type progress struct {
 	text       string
 	pending    *agent.PendingStep
 	ended      bool
+	notes      []string
 	recoveries int
 	// attempts counts how often the request was resumed: after a crash, a restart or
 	// a pause.
@@ -79,6 +81,12 @@ func (p *progress) apply(e StoryEntry) error {
 		p.startedAt = e.At
 	case kindInput:
 		p.ended = false
+	case kindModelSwitched:
+		var s fallback.Switch
+		if err := json.Unmarshal(e.Data, &s); err != nil {
+			return err
+		}
+		p.notes = addSwitchNote(p.notes, s)
 	case kindModel:
 		var m modelEntry
 		if err := json.Unmarshal(e.Data, &m); err != nil {
