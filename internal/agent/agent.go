@@ -141,7 +141,14 @@ type Outcome struct {
 // the results of all calls that ran. A call that was started before a crash has
 // ToolEnded without another ToolStarted, unless its tool is idempotent and is started
 // again.
-type Host interface {
+type Host struct {
+	Inbox
+	Output
+	Recorder
+}
+
+// Inbox supplies the messages of a run.
+type Inbox interface {
 	// BeforeModel returns the waiting steers and interrupts, before model call number
 	// step. used is the usage of the request so far, including discarded answers: the
 	// host checks its budgets here. An error ends the run before the call.
@@ -153,11 +160,25 @@ type Host interface {
 	CheckLimits(ctx context.Context, used chat.Usage) error
 	// Interrupts returns the signal that the host raises when an interrupt waits.
 	Interrupts() *Signal
+	// WouldEnd is called when the model called no tools. It returns the waiting
+	// followUps and late steers. If there are none, the host has closed the run in the
+	// same transaction, with outcome as its end.
+	WouldEnd(ctx context.Context, outcome Outcome) ([]Injected, error)
+}
+
+// Output shows the output of a run.
+type Output interface {
 	// Text and Reasoning stream a delta; they do not block for long and cannot fail.
 	Text(delta string)
 	Reasoning(delta string)
 	// ResetText cuts the streamed text back to offset: the step is repeated.
 	ResetText(ctx context.Context, offset int64) error
+	// ToolProgress shows a line of a tool's output; it cannot fail.
+	ToolProgress(call chat.Part, line string)
+}
+
+// Recorder makes the steps of a run durable.
+type Recorder interface {
 	// ModelFailed records a failed model call that will be repeated after delay. used is
 	// the usage since the last record, which no step will contain.
 	ModelFailed(ctx context.Context, step int, err error, used chat.Usage, delay time.Duration) error
@@ -165,17 +186,11 @@ type Host interface {
 	ModelDone(ctx context.Context, s Step) error
 	// ToolStarted records that a call is about to run.
 	ToolStarted(ctx context.Context, step int, call chat.Part, display string) error
-	// ToolProgress shows a line of a tool's output; it cannot fail.
-	ToolProgress(call chat.Part, line string)
 	// ToolEnded records a call's result.
 	ToolEnded(ctx context.Context, step int, call chat.Part, result chat.Part, display string) error
 	// StepDone appends the step to the session's history: the assistant message and, if
 	// it called tools, one tool message with exactly one result for each call.
 	StepDone(ctx context.Context, step int, messages []chat.Message) error
-	// WouldEnd is called when the model called no tools. It returns the waiting
-	// followUps and late steers. If there are none, the host has closed the run in the
-	// same transaction, with outcome as its end.
-	WouldEnd(ctx context.Context, outcome Outcome) ([]Injected, error)
 	// Compacted records that summary replaced the messages before keep. keep is an
 	// index into the run's conversation: Input.Messages, followed by all injected
 	// messages and the messages of every StepDone in the order of the calls, with

@@ -56,7 +56,7 @@ func word(n int) llm.Chunk { return llm.Chunk{Kind: llm.ChunkText, Text: fmt.Spr
 var errOverLimit = errors.New("over the limit")
 
 func runEndless(m *endless, h *host, bounds agent.Bounds) agent.Outcome {
-	return agent.Run(context.Background(), agent.Config{Model: m, Bounds: bounds}, agent.Input{Messages: []chat.Message{chat.Text(chat.User, "go")}}, h)
+	return agent.Run(context.Background(), agent.Config{Model: m, Bounds: bounds}, agent.Input{Messages: []chat.Message{chat.Text(chat.User, "go")}}, all(h))
 }
 
 func TestALimitStopsACallWhileItStreams(t *testing.T) {
@@ -111,7 +111,7 @@ func TestControlWithoutALimitACallStreamsOn(t *testing.T) {
 		time.AfterFunc(27*time.Minute, func() { cancel(agent.ErrCancelled) })
 		begun := time.Now()
 		m := &endless{next: word, pause: 20 * time.Millisecond}
-		agent.Run(ctx, agent.Config{Model: m}, agent.Input{Messages: []chat.Message{chat.Text(chat.User, "go")}}, newHost())
+		agent.Run(ctx, agent.Config{Model: m}, agent.Input{Messages: []chat.Message{chat.Text(chat.User, "go")}}, all(newHost()))
 		if took := time.Since(begun); took < 27*time.Minute {
 			t.Errorf("it ended after %s", took)
 		}
@@ -215,7 +215,7 @@ func TestAModelThatRepeatsItsCallsIsStopped(t *testing.T) {
 			h := newHost()
 			m := &model{info: llm.Info{ContextTokens: 100_000}, script: append(script, say("done"))}
 			out := agent.Run(context.Background(), agent.Config{Model: m, Bounds: agent.Bounds{Repeats: limit}},
-				agent.Input{Messages: []chat.Message{chat.Text(chat.User, "go")}}, h)
+				agent.Input{Messages: []chat.Message{chat.Text(chat.User, "go")}}, all(h))
 			var f *fault.Error
 			stopped := errors.As(out.Err, &f) && f.Code == agent.CodeRepeats
 			if stopped != (c.steps > 0) || stopped && (out.Steps < c.steps || out.Steps > c.steps+1) {
@@ -238,7 +238,7 @@ func TestRepeatedCallsAreCountedAcrossARestart(t *testing.T) {
 			chat.Message{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult(id, "missing", "no", true)}})
 	}
 	m := &model{info: llm.Info{ContextTokens: 100_000}, script: []reply{calls("", call("c9", "missing", `{}`)), say("done")}}
-	out := agent.Run(context.Background(), agent.Config{Model: m, Bounds: agent.Bounds{Repeats: 5}}, agent.Input{Messages: messages, Step: 5}, newHost())
+	out := agent.Run(context.Background(), agent.Config{Model: m, Bounds: agent.Bounds{Repeats: 5}}, agent.Input{Messages: messages, Step: 5}, all(newHost()))
 	var f *fault.Error
 	if !errors.As(out.Err, &f) || f.Code != agent.CodeRepeats || out.Steps != 6 {
 		t.Errorf("ended after %d steps with %v", out.Steps, out.Err)

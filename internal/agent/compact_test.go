@@ -236,7 +236,7 @@ func TestEveryCompactionShrinksAndLosesNoRequest(t *testing.T) {
 		}
 		h := &shrinking{host: newHost(), t: t}
 		h.history = append(h.history, in.Messages...)
-		out := agent.Run(t.Context(), agent.Config{Model: m, System: instructions}, in, h)
+		out := agent.Run(t.Context(), agent.Config{Model: m, System: instructions}, in, all(h))
 		if out.Err != nil && fault.KindOf(out.Err) != fault.TooLarge {
 			t.Fatal(out.Err)
 		}

@@ -4,7 +4,7 @@
 // The package knows neither bus nor database. [Run] reports to a [Host] and asks it
 // for messages, and the host makes every report durable before the run continues.
 // A run that was killed at any point therefore continues from its last report: a
-// finished model call is not repeated, because [Host.ModelDone] precedes its tool
+// finished model call is not repeated, because [Recorder.ModelDone] precedes its tool
 // calls, and a tool that may have run is not silently run again.
 //
 // # Promises
@@ -24,7 +24,7 @@
 //
 // # Callers
 //
-// Package session calls Run and implements Host.
+// Package session calls Run and implements the parts of Host.
 //
 // # Concurrency
 //

@@ -148,6 +148,16 @@ type host struct {
 	dirty      bool // streamed past the journal
 }
 
+// all returns a host whose parts are one value.
+func all[H interface {
+	agent.Inbox
+	agent.Output
+	agent.Recorder
+}](h H,
+) agent.Host {
+	return agent.Host{Inbox: h, Output: h, Recorder: h}
+}
+
 func newHost() *host {
 	return &host{results: map[string]chat.Part{}, started: map[string]bool{}}
 }
@@ -356,7 +366,7 @@ func play(t *testing.T, ctx context.Context, m *model, cfg agent.Config, in agen
 	if len(h.history) == 0 {
 		h.history = slices.Clone(in.Messages)
 	}
-	out := agent.Run(ctx, cfg, in, h)
+	out := agent.Run(ctx, cfg, in, all(h))
 	checkRun(t, m, h, out)
 	return out
 }

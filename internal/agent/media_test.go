@@ -37,7 +37,7 @@ func TestMediaThatAProviderRefusesAreReplacedByTheirNames(t *testing.T) {
 			in := question()
 			in.Messages = append(in.Messages, chat.Message{Role: chat.User, Parts: c.parts})
 			before := written(in.Messages)
-			out := agent.Run(t.Context(), agent.Config{Model: m}, in, h)
+			out := agent.Run(t.Context(), agent.Config{Model: m}, in, all(h))
 			if fault.KindOf(out.Err) != c.kind && (c.kind != "" || out.Err != nil) || len(m.asked) != c.asked {
 				t.Errorf("%d calls: %v", len(m.asked), out.Err)
 			}

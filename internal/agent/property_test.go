@@ -261,7 +261,7 @@ func TestRandomRunsKeepTheInvariants(t *testing.T) {
 			in := j.input()
 			ctx, stop := context.WithCancelCause(context.Background())
 			j.stop = stop
-			out = agent.Run(ctx, cfg, in, j)
+			out = agent.Run(ctx, cfg, in, all(j))
 			stop(nil)
 			if p := disorder(in, j.log); p != "" {
 				t.Fatal(p)

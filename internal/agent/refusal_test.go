@@ -32,7 +32,7 @@ func TestUnexplainedRefusalOfALongConversationIsCompactedOnce(t *testing.T) {
 			m, h := &model{info: large, script: c.script}, newHost()
 			in := question()
 			in.Messages, h.history = c.messages, c.messages
-			out := agent.Run(t.Context(), agent.Config{Model: m, Tools: nil}, in, h)
+			out := agent.Run(t.Context(), agent.Config{Model: m, Tools: nil}, in, all(h))
 			if fault.KindOf(out.Err) != c.kind {
 				t.Errorf("error is %v", out.Err)
 			}
@@ -51,7 +51,7 @@ func TestContextLengthErrorNamesTheSetting(t *testing.T) {
 	m, h := &model{info: small, script: []reply{refused, refused}}, newHost()
 	in := question()
 	in.Messages, h.history = long(30), long(30)
-	out := agent.Run(t.Context(), agent.Config{Model: m}, in, h)
+	out := agent.Run(t.Context(), agent.Config{Model: m}, in, all(h))
 	if out.Err == nil || !strings.Contains(out.Err.Error(), "contextTokens") || !strings.Contains(out.Err.Error(), "9 > 8") {
 		t.Errorf("error is %v", out.Err)
 	}
@@ -74,7 +74,7 @@ func TestRefusedMediaBecomesANote(t *testing.T) {
 			m, h := &model{script: c.script}, newHost()
 			in := question()
 			in.Messages = append(in.Messages, chat.Message{Role: chat.User, Parts: []chat.Part{{Type: chat.TypeImage, Data: []byte(`"iVBORw0KGgo="`), Filename: "scan.png"}}})
-			out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 4, Backoff: func(int) time.Duration { return 0 }}, in, h)
+			out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 4, Backoff: func(int) time.Duration { return 0 }}, in, all(h))
 			if out.Err != nil || len(m.asked) != c.calls {
 				t.Fatalf("%d calls: %v", len(m.asked), out.Err)
 			}
@@ -85,6 +85,7 @@ func TestRefusedMediaBecomesANote(t *testing.T) {
 	}
 }
 
+<<<<<<< HEAD
 // silentModel is silent until its limit or that of the request ends, as the adapters are.
 type silentModel struct {
 	limit time.Duration
@@ -133,5 +134,13 @@ func TestSilentModelEndsWithinFiveMinutes(t *testing.T) {
 				}
 			})
 		})
+=======
+func TestSilentModelIsRetriedOnce(t *testing.T) {
+	silent := reply{err: &fault.Error{Kind: fault.Timeout, Code: llm.CodeSilent, Message: "It sent nothing."}}
+	m, h := &model{script: []reply{silent, silent, silent, say("Hi")}}, newHost()
+	out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 5, Backoff: func(int) time.Duration { return 0 }}, question(), all(h))
+	if fault.KindOf(out.Err) != fault.Timeout || len(m.asked) != 2 {
+		t.Errorf("%d calls: %v", len(m.asked), out.Err)
+>>>>>>> types
 	}
 }

@@ -101,7 +101,7 @@ func TestStop(t *testing.T) {
 				in := question()
 				h.history = slices.Clone(in.Messages)
 				cfg.Model = m
-				go func() { done <- agent.Run(ctx, cfg, in, h) }()
+				go func() { done <- agent.Run(ctx, cfg, in, all(h)) }()
 				synctest.Wait()
 				at := time.Now()
 				c.stop(h, cancel)
@@ -186,7 +186,7 @@ func TestAHangingStoreCannotBlockACancelledRunForEver(t *testing.T) {
 		m := &model{script: []reply{{chunks: []string{"x"}, during: func() { cancel(agent.ErrCancelled) }, hang: true}}}
 		h := &slowHost{host: newHost()}
 		begun := time.Now()
-		out := agent.Run(ctx, agent.Config{Model: m}, question(), h)
+		out := agent.Run(ctx, agent.Config{Model: m}, question(), all(h))
 		if out.Err == nil || time.Since(begun) > time.Minute {
 			t.Errorf("%v after %s", out.Err, time.Since(begun))
 		}
@@ -207,7 +207,7 @@ func TestADrainDoesNotWaitForARecord(t *testing.T) {
 		defer cancel(nil)
 		time.AfterFunc(time.Second, func() { cancel(agent.ErrDrain) })
 		begun := time.Now()
-		out := agent.Run(ctx, agent.Config{Model: &model{script: []reply{say("x")}}}, question(), &slowHost{host: newHost()})
+		out := agent.Run(ctx, agent.Config{Model: &model{script: []reply{say("x")}}}, question(), all(&slowHost{host: newHost()}))
 		if out.Err != agent.ErrDrain || time.Since(begun) != time.Second {
 			t.Errorf("%v after %s", out.Err, time.Since(begun))
 		}

@@ -96,7 +96,7 @@ func TestAPersonsMessageIsSentCompleteOrRefused(t *testing.T) {
 		}
 		in := question()
 		in.Messages = append(long(rapid.IntRange(0, 30).Draw(t, "before")), chat.Text(chat.User, text))
-		out := agent.Run(t.Context(), agent.Config{Model: m}, in, newHost())
+		out := agent.Run(t.Context(), agent.Config{Model: m}, in, all(newHost()))
 		switch {
 		case fault.KindOf(out.Err) == fault.TooLarge && len(m.asked) == 0:
 			if n := agent.EstimateTokens([]chat.Message{chat.Text(chat.User, text)}); n < m.info.ContextTokens*7/10 {

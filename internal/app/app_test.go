@@ -253,7 +253,7 @@ func TestTheLogSaysWhyBeforeReadyz(t *testing.T) {
 			}
 		}), logs.Options{}),
 	}}}
-	p.reload("it was asked for")
+	p.reload("a signal")
 	if !said || p.reloadTrouble.Load() == nil {
 		t.Errorf("in the log: %v, in /readyz: %v", said, p.reloadTrouble.Load())
 	}
@@ -357,7 +357,7 @@ func TestEachSickPartShows(t *testing.T) {
 		lost := session.Request{ID: "web:s:lost", SessionID: "s", Client: "web", State: event.StateRunning, CreatedAt: 1, StartedAt: 1}
 		r.store(func(tx *db.Tx) error { return r.p.store.Requests.CreateRequest(tx, lost) })
 		_ = probe(context.Background()) // records the first observation
-		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "nobody works on it (1 in all)") {
+		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "1 requests are recorded as running") {
 			t.Errorf("a request that nobody works on: %v", err)
 		}
 		asking := lost

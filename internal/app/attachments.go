@@ -52,7 +52,7 @@ func (b *base) warnOfLostDatabase() {
 		return
 	}
 	if _, err := os.Stat(filepath.Join(b.Config.DataDir, "blobs")); err == nil {
-		b.Logger.Warn("the database is missing or empty beside its stored files; a new one is made, which knows nothing", "data", b.Config.DataDir)
+		b.Logger.Warn("the database is missing or empty, although there are stored files; Lilac creates a new, empty database", "data", b.Config.DataDir)
 	}
 }
 
@@ -99,9 +99,9 @@ func (c cleaner) sweep(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		c.Logger.Warn("files that nothing refers to could not be removed", "error", err)
+		c.Logger.Warn("cannot delete unreferenced files", "error", err)
 	case swept.Removed > 0:
-		c.Logger.Info("files that nothing referred to were removed", "files", swept.Removed, "bytes", swept.Bytes)
+		c.Logger.Info("unreferenced files were deleted", "files", swept.Removed, "bytes", swept.Bytes)
 	}
 }
 

@@ -86,7 +86,7 @@ func (c cleaner) removeOld(ctx context.Context) {
 	c.sweepHomes(ctx)
 	keep := time.Duration(c.now.Load().config.Tasks.Keep)
 	if err := c.tasks.Trim(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
-		c.Logger.Warn("what is over age could not be removed", "of", "tasks", "error", err)
+		c.Logger.Warn("cannot delete expired data", "kind", "tasks", "error", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func (c cleaner) trim(ctx context.Context, what string, piece func(*db.Tx) (more
 		})
 		if err != nil {
 			if ctx.Err() == nil {
-				c.Logger.Warn("what is over age could not be removed", "of", what, "error", err)
+				c.Logger.Warn("cannot delete expired data", "kind", what, "error", err)
 			}
 			return
 		}

@@ -68,7 +68,7 @@ func newWebServer(b *base, health *monitoring) *webServer {
 // listen listens on the configured address.
 func (w *webServer) listen(ctx context.Context) (err error) {
 	if w.listener, err = listen(ctx, w.Config.Addr); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "The address %s cannot be listened on. If Lilac runs there already, use it; else choose another with --addr.", w.Config.Addr)
+		return fault.Wrap(fault.Unavailable, err, "Lilac cannot listen on %s. If Lilac is already running there, use it; otherwise, choose another address with --addr.", w.Config.Addr)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestADatabaseThatIsLostIsTold(t *testing.T) {
 			}
 			p := &base{Options: Options{Config: &config.Config{DataDir: dir}, Logger: logs.New(log, logs.Options{})}}
 			p.warnOfLostDatabase()
-			if told := strings.Contains(log.String(), "a new one is made"); told != c.told {
+			if told := strings.Contains(log.String(), "creates a new, empty database"); told != c.told {
 				t.Errorf("told: %v\n%s", told, log)
 			}
 		})

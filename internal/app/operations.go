@@ -121,7 +121,7 @@ func (m *monitoring) watchdog(ctx context.Context) error {
 
 func (o *Options) tell(states ...string) {
 	if err := o.Manager.Tell(states...); err != nil {
-		o.Logger.Warn("the service manager was not told", "error", err)
+		o.Logger.Warn("cannot notify the service manager", "error", err)
 	}
 }
 
@@ -145,11 +145,11 @@ func (m *monitoring) newMonitor() *health.Monitor {
 		Changed: func(part health.Part, err error) {
 			switch part.Status {
 			case health.OK:
-				m.Logger.Info("a part works again", "part", part.Name)
+				m.Logger.Info("a component has recovered", "part", part.Name)
 			case health.Warning:
-				m.Logger.Warn("a part needs attention", "part", part.Name, "message", part.Message)
+				m.Logger.Warn("a component needs attention", "part", part.Name, "message", part.Message)
 			default:
-				m.Logger.Error("a part does not work", "part", part.Name, "message", part.Message, "error", err)
+				m.Logger.Error("a component has failed", "part", part.Name, "message", part.Message, "error", err)
 			}
 		},
 	})
@@ -282,7 +282,7 @@ func (m *monitoring) lostRequests(after time.Duration) func(context.Context) err
 		since = missing
 		for _, first := range since {
 			if time.Since(first) > after {
-				return fault.New(fault.Unavailable, "a request is said to run and nobody works on it (%d in all)", len(since))
+				return fault.New(fault.Unavailable, "%d requests are recorded as running, but none of them runs; restart Lilac to resume them", len(since))
 			}
 		}
 		return nil

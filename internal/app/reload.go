@@ -27,7 +27,7 @@ func (r reloader) follow(ctx context.Context) error {
 		return nil
 	}
 	w := &fileWatch{path: r.Config.Sought, busy: r.Config.DataDir, used: r.fileAtStart, logger: r.Logger}
-	return w.run(ctx, r.Reload, func() { r.reload("it was asked for") }, func() { r.reload("the file changed") })
+	return w.run(ctx, r.Reload, func() { r.reload("a signal") }, func() { r.reload("a change of the file") })
 }
 
 // reload applies the settings that may change at runtime. A configuration with a mistake
@@ -37,7 +37,7 @@ func (r reloader) reload(why string) {
 	defer r.tell(notify.Ready)
 	next, warnings, err := r.Load()
 	for _, w := range warnings {
-		r.Logger.Warn("the configuration has an oddity", "warning", w.String())
+		r.Logger.Warn("the configuration has a probable mistake", "warning", w.String())
 	}
 	if err == nil && next.File == "" && r.now.Load().config.File != "" {
 		err = fault.Wrap(fault.Invalid, fs.ErrNotExist, "The configuration file %s is gone", r.Config.Sought)
@@ -48,7 +48,7 @@ func (r reloader) reload(why string) {
 	if err != nil {
 		trouble := "the new configuration has a mistake and is not used; \"lilac config check\" says where"
 		if errors.Is(err, fs.ErrNotExist) {
-			trouble = "the configuration file is gone; what it said is still used"
+			trouble = "the configuration file is gone; its last content is still used"
 		}
 		r.Logger.Error("the configuration was not reloaded, the old one stays in force", "reason", why, "error", fault.ToWire(err).Message, "mistakes", mistakes(err))
 		r.reloadTrouble.Store(&trouble)

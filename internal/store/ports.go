@@ -63,7 +63,8 @@ var (
 	_ router.Table             = RouterTables{}
 	_ router.Inbox             = Inbox{}
 	_ interaction.Sessions     = InteractionTables{}
-	_ surface.Cache            = SurfaceCache{}
+	_ surface.MessageCache     = SurfaceCache{}
+	_ surface.Directory        = SurfaceCache{}
 	_                          = discord.TablesOf[Discord]
 	_ toolserver.OperatorTable = OperatorTokens{}
 	_ callables.Conversations  = Conversations{}

@@ -87,7 +87,7 @@ type (
 	SurfaceUsers struct{}
 )
 
-// PutMessage implements [surface.Cache].
+// PutMessage implements [surface.MessageCache].
 func (SurfaceMessages) PutMessage(tx *db.Tx, m surface.Message) error {
 	if m.Platform == "" || m.ChannelID == "" || m.ID == "" {
 		return fault.New(fault.Invalid, "A message needs a platform, a channel and an id.")
@@ -138,7 +138,7 @@ func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
 	return wrap("index message", err)
 }
 
-// ReadUpTo implements [surface.Cache].
+// ReadUpTo implements [surface.MessageCache].
 func (c SurfaceSessions) ReadUpTo(tx *db.Tx, m surface.Message) error {
 	s, err := c.Session(tx, m.Platform, m.ChannelID)
 	if fault.KindOf(err) == fault.NotFound {
@@ -160,7 +160,7 @@ func (c SurfaceSessions) ReadUpTo(tx *db.Tx, m surface.Message) error {
 // laterID reports whether a is after b in the order of surfaceMigration.
 func laterID(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
 
-// MarkDeleted implements [surface.Cache].
+// MarkDeleted implements [surface.MessageCache].
 func (c SurfaceMessages) MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error {
 	m, err := c.any(tx, platform, channelID, messageID)
 	if fault.KindOf(err) == fault.NotFound {
@@ -183,7 +183,7 @@ func (SurfaceMessages) any(q db.Queryer, platform, channelID, messageID string) 
 	return m, wrap("decode message", json.Unmarshal(data, &m))
 }
 
-// Message implements [surface.Cache]. It returns a fault.NotFound for a deleted message.
+// Message implements [surface.MessageCache]. It returns a fault.NotFound for a deleted message.
 func (c SurfaceMessages) Message(q db.Queryer, platform, channelID, messageID string) (surface.Message, error) {
 	m, err := c.any(q, platform, channelID, messageID)
 	if err == nil && m.DeletedAt > 0 {
@@ -192,7 +192,7 @@ func (c SurfaceMessages) Message(q db.Queryer, platform, channelID, messageID st
 	return m, err
 }
 
-// IsOurs implements [surface.Cache].
+// IsOurs implements [surface.MessageCache].
 func (c SurfaceMessages) IsOurs(q db.Queryer, platform, channelID, messageID string) (bool, error) {
 	m, err := c.any(q, platform, channelID, messageID)
 	if fault.KindOf(err) == fault.NotFound {
@@ -209,7 +209,7 @@ func scanSurfaceMessage(r scanner) (m surface.Message, err error) {
 	return m, json.Unmarshal(data, &m)
 }
 
-// Messages implements [surface.Cache].
+// Messages implements [surface.MessageCache].
 func (SurfaceMessages) Messages(q db.Queryer, platform, channelID, before string, limit int) ([]surface.Message, error) {
 	where, args := "", []any{platform, channelID}
 	if before != "" {
@@ -220,7 +220,7 @@ func (SurfaceMessages) Messages(q db.Queryer, platform, channelID, before string
 	return out, wrap("list messages", err)
 }
 
-// ReplyChain implements [surface.Cache].
+// ReplyChain implements [surface.MessageCache].
 func (c SurfaceMessages) ReplyChain(q db.Queryer, platform, channelID, messageID string, depth int) ([]surface.Message, error) {
 	var chain []surface.Message
 	seen := map[string]bool{}
@@ -240,7 +240,7 @@ func (c SurfaceMessages) ReplyChain(q db.Queryer, platform, channelID, messageID
 	return chain, nil
 }
 
-// SearchMessages implements [surface.Cache].
+// SearchMessages implements [surface.MessageCache].
 func (SurfaceMessages) SearchMessages(q db.Queryer, platform string, channelIDs []string, query string, limit int) ([]surface.Message, error) {
 	terms := Terms(query)
 	if len(terms) == 0 || len(channelIDs) == 0 {
@@ -257,7 +257,7 @@ func (SurfaceMessages) SearchMessages(q db.Queryer, platform string, channelIDs 
 	return out, wrap("search messages", err)
 }
 
-// PutSession implements [surface.Cache].
+// PutSession implements [surface.Directory].
 func (SurfaceSessions) PutSession(tx *db.Tx, s surface.Session) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -277,13 +277,13 @@ func scanSurfaceSession(r scanner) (s surface.Session, err error) {
 	return s, json.Unmarshal(data, &s)
 }
 
-// Session implements [surface.Cache].
+// Session implements [surface.Directory].
 func (SurfaceSessions) Session(q db.Queryer, platform, channelID string) (surface.Session, error) {
 	s, err := scanSurfaceSession(q.QueryRow(`SELECT json FROM surface_sessions WHERE platform = ? AND channel_id = ?`, platform, channelID))
 	return s, wrap("read session", notFound(err, "There is no session %s on %s.", channelID, platform))
 }
 
-// Sessions implements [surface.Cache].
+// Sessions implements [surface.Directory].
 func (SurfaceSessions) Sessions(q db.Queryer, platform string) ([]surface.Session, error) {
 	out, err := collect(q, scanSurfaceSession,
 		`SELECT json FROM surface_sessions WHERE platform = ? ORDER BY updated_at DESC, channel_id LIMIT ?`, platform, maxListed)
@@ -294,7 +294,7 @@ func (SurfaceSessions) Sessions(q db.Queryer, platform string) ([]surface.Sessio
 // lowercase, without a leading #.
 func titleKey(title string) string { return strings.ToLower(strings.TrimPrefix(title, "#")) }
 
-// SessionsTitled implements [surface.Cache].
+// SessionsTitled implements [surface.Directory].
 func (SurfaceSessions) SessionsTitled(q db.Queryer, platform, title string) ([]surface.Session, error) {
 	out, err := collect(q, scanSurfaceSession,
 		`SELECT json FROM surface_sessions WHERE platform = ? AND title_key = ? AND title_key <> '' ORDER BY channel_id LIMIT ?`, platform, titleKey(title), maxTitled)
@@ -320,7 +320,7 @@ func (SurfaceSessions) ForgetMissing(tx *db.Tx, platform, guildID string, channe
 	return wrap("forget sessions", err)
 }
 
-// PutUser implements [surface.Cache].
+// PutUser implements [surface.Directory].
 func (SurfaceUsers) PutUser(tx *db.Tx, platform string, u surface.User) error {
 	// Update an unchanged row at most once per userSeenEvery, not with each message.
 	_, err := tx.Exec(`INSERT INTO surface_users (platform, id, name, name_key, bot, at) VALUES (?, ?, ?, ?, ?, ?)
@@ -334,13 +334,13 @@ func scanUser(r scanner) (u surface.User, err error) {
 	return u, r.Scan(&u.ID, &u.Name, &u.Bot)
 }
 
-// User implements [surface.Cache].
+// User implements [surface.Directory].
 func (SurfaceUsers) User(q db.Queryer, platform, id string) (surface.User, error) {
 	u, err := scanUser(q.QueryRow(`SELECT id, name, bot FROM surface_users WHERE platform = ? AND id = ?`, platform, id))
 	return u, wrap("read user", notFound(err, "There is no user %s on %s.", id, platform))
 }
 
-// UsersNamed implements [surface.Cache].
+// UsersNamed implements [surface.Directory].
 func (SurfaceUsers) UsersNamed(q db.Queryer, platform, name string) ([]surface.User, error) {
 	out, err := collect(q, scanUser,
 		`SELECT id, name, bot FROM surface_users WHERE platform = ? AND name_key = ? ORDER BY id LIMIT 10`, platform, strings.ToLower(name))

@@ -21,11 +21,17 @@ const (
 	sharedFor = time.Second
 )
 
+// Bus has the numbers of the bus.
+type Bus interface {
+	bus.GroupTable
+	bus.DeadLetterQueue
+}
+
 // Program holds the data sources of the gauges. Gauges of nil functions are omitted.
 type Program struct {
 	Version string
 	Started time.Time
-	Bus     bus.Bus
+	Bus     Bus
 	Health  func() health.Report
 	// Running returns the number of running requests, and Sessions the number of sessions
 	// with work.
@@ -93,7 +99,7 @@ func Describe(r *metrics.Registry, p Program) {
 	describeBus(r, p.Bus)
 }
 
-func describeBus(r *metrics.Registry, b bus.Bus) {
+func describeBus(r *metrics.Registry, b Bus) {
 	var groups shared
 	each := func(value func(bus.GroupStatus) float64) func(func(float64, ...string)) {
 		return func(set func(float64, ...string)) {

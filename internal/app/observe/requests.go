@@ -14,7 +14,7 @@ const tailPause = time.Second
 
 // Requests records the durations of requests from their lifecycle events on the bus, until ctx
 // ends. created returns the creation time of a request in Unix milliseconds.
-func (o *Observer) Requests(ctx context.Context, b bus.Bus, created func(ctx context.Context, requestID string) (int64, error)) error {
+func (o *Observer) Requests(ctx context.Context, b bus.Log, created func(ctx context.Context, requestID string) (int64, error)) error {
 	for ctx.Err() == nil {
 		err := b.Tail(ctx, bus.Tail{Topic: event.TopicRequest, FromNow: true}, func(d bus.Delivery) error {
 			payload, err := event.Decode(d.Event)

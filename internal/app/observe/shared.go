@@ -16,7 +16,7 @@ type shared struct {
 	groups []bus.GroupStatus
 }
 
-func (s *shared) of(b bus.Bus) []bus.GroupStatus {
+func (s *shared) of(b bus.GroupTable) []bus.GroupStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b == nil || time.Since(s.at) < sharedFor {

@@ -24,7 +24,7 @@ const Group = "environment"
 // Options configure a [Service].
 type Options struct {
 	DB    *db.DB
-	Bus   bus.Bus
+	Bus   bus.Consumers
 	Inbox Inbox
 	// Runs, Holds, Causes, and Events may be nil if every rule is a function.
 	Runs    Runs

@@ -6,20 +6,6 @@ import (
 	"time"
 )
 
-// Change is the kind of a change.
-type Change string
-
-// The changes.
-const (
-	Create Change = "create"
-	Write  Change = "write"
-	Rename Change = "rename" // it was moved away
-	Remove Change = "remove"
-)
-
-// Changes lists all kinds of changes.
-var Changes = []Change{Create, Write, Rename, Remove}
-
 // ChangeOf returns the change of a file that is stable: known reports whether it existed
 // before, exists whether it exists now, and moved whether it was moved last. A file that
 // appeared and disappeared again has no change.
@@ -35,13 +21,6 @@ func ChangeOf(known, exists, moved bool) (Change, bool) {
 		return Remove, true
 	}
 	return "", false
-}
-
-// Stamp distinguishes versions of a file.
-type Stamp struct {
-	Size int64
-	// Modified is in Unix nanoseconds.
-	Modified int64
 }
 
 // maxDebounces bounds the wait for a file that never becomes stable: this many times the

@@ -6,39 +6,12 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 
 	"lilac/internal/engine/db"
 )
 
-// KnownFiles keeps the reported state of files, so that the next start finds the changes
-// that happened while the process was down.
-type KnownFiles interface {
-	// KnownFiles returns the files of a source. known is false if the source had other
-	// paths, or if its first scan did not end.
-	KnownFiles(q db.Queryer, source, scope string) (files map[string]Stamp, known bool, err error)
-	// ForgetFiles removes a source, and MarkScanned records the end of its first
-	// scan.
-	ForgetFiles(tx *db.Tx, source string) error
-	MarkScanned(tx *db.Tx, source, scope string) error
-	// PutWatchedFile saves a file, and DeleteWatchedFile removes it.
-	PutWatchedFile(tx *db.Tx, source, path string, s Stamp) error
-	DeleteWatchedFile(tx *db.Tx, source, path string) error
-	// KeepSources removes all sources that are not listed.
-	KeepSources(tx *db.Tx, names []string) error
-}
-
 // saveBatch is the number of files per transaction after the first scan.
 const saveBatch = 500
-
-// scope identifies the paths of the source. A source with other paths starts anew.
-func (s Source) scope() string {
-	paths := make([]string, len(s.Patterns))
-	for i, p := range s.Patterns {
-		paths[i] = p.Base + "/" + p.glob
-	}
-	return strings.Join(paths, "\n")
-}
 
 func stampOf(info fs.FileInfo) Stamp {
 	return Stamp{Size: info.Size(), Modified: info.ModTime().UnixNano()}

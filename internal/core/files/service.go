@@ -15,54 +15,18 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/oklog/ulid/v2"
 
-	"lilac/internal/core/environment"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
 
 const (
-	// DefaultDebounce is how long a file must be stable before it is reported.
-	DefaultDebounce = 500 * time.Millisecond
-	// DefaultQueue bounds the pending changes and the waiting events of a source.
-	DefaultQueue = 1000
 	// rescanInterval is the interval of the checks of the fixed directories: if a parent
 	// is moved away, no watch reports it.
 	rescanInterval = time.Minute
 	// retryPause is the pause before a change that could not be saved is retried.
 	retryPause = time.Second
 )
-
-// Source is a named set of paths to watch.
-type Source struct {
-	Name     string
-	Patterns []Pattern
-	// Changes are the kinds of changes to report.
-	Changes  []Change
-	Debounce time.Duration
-	Queue    int
-	// SkipMissed omits changes that happened while the process was down.
-	SkipMissed bool
-}
-
-// Intake publishes events of sources; see [environment.Intake].
-type Intake interface {
-	Publish(ctx context.Context, from environment.SourceID, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error)
-	Drop(from environment.SourceID, n int64)
-	SetTrouble(from environment.SourceID, why string)
-}
-
-// Options configure a [Service].
-type Options struct {
-	DB     *db.DB
-	Known  KnownFiles
-	Intake Intake
-	// Exclude are directories that are never watched.
-	Exclude []string
-	// AgentWritable are the real paths of directories that the agent may write.
-	AgentWritable []string
-	Logger        *slog.Logger
-}
 
 // Service watches files.
 type Service struct {
@@ -141,10 +105,6 @@ func (s *Service) removeOldSources(ctx context.Context, sources []Source) error 
 		}
 	}
 	return s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.o.Known.KeepSources(tx, names) })
-}
-
-func (s Source) id() environment.SourceID {
-	return environment.SourceID{Kind: environment.SourceFiles, Name: s.Name}
 }
 
 // watch watches the sources until they are replaced or ctx ends, and returns their state.

@@ -16,7 +16,7 @@ import (
 
 // listener reads the output of a request from the bus.
 type listener struct {
-	bus       bus.Bus
+	bus       bus.Log
 	requestID string
 	logger    *slog.Logger
 	// notify wakes the follower after each change.

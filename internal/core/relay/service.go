@@ -21,6 +21,12 @@ import (
 // HookName is the owner in the keys of the outbox rows that a relay plans.
 const HookName = "relay"
 
+// Bus delivers the commands of requests and has their outputs.
+type Bus interface {
+	bus.Consumers
+	bus.Log
+}
+
 // Table stores the rows. Package store implements it.
 type Table interface {
 	// Relay returns a fault.NotFound for a request that has no relay.
@@ -70,7 +76,7 @@ type Formatter interface {
 // Options configure a [Service].
 type Options struct {
 	DB       *db.DB
-	Bus      bus.Bus
+	Bus      Bus
 	Table    Table
 	Outbox   outbox.Outbox
 	Cache    Cache

@@ -127,7 +127,7 @@ type Settings struct {
 type Options struct {
 	Platform string
 	DB       *db.DB
-	Bus      bus.Bus
+	Bus      bus.Consumers
 	Table    Table
 	Inbox    Inbox
 	Cache    Cache

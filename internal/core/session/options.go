@@ -7,7 +7,6 @@ import (
 
 	"lilac/internal/agent"
 	"lilac/internal/agent/tool"
-	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/model/llm"
@@ -24,7 +23,7 @@ const (
 // value of every other field works.
 type Options struct {
 	DB     *db.DB
-	Bus    bus.Bus
+	Bus    Bus
 	Tables Tables
 	// Model returns the model of a session's next request.
 	Model func(ctx context.Context, s Session) (llm.Model, error)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
@@ -18,6 +19,12 @@ type Tables struct {
 	Journal  JournalTable
 	Spending SpendingTable
 	Prompts  PromptTable
+}
+
+// Bus publishes events and delivers commands.
+type Bus interface {
+	bus.Publisher
+	bus.Consumers
 }
 
 // SessionTable holds the conversations.

@@ -238,7 +238,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: opt.Tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
-	}, in, r)
+	}, in, r.host())
 }
 
 // load reads the conversation and the journal: the run starts at the beginning, or

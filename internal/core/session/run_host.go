@@ -18,9 +18,10 @@ const (
 	maxArgs = 16 << 10
 )
 
-var _ agent.Host = (*run)(nil)
+// host returns the run as the host of the agent.
+func (r *run) host() agent.Host { return agent.Host{Inbox: r, Output: r, Recorder: r} }
 
-// BeforeModel implements [agent.Host]. Unless the wake flag is set, it reads nothing: a
+// BeforeModel implements [agent.Inbox]. Unless the wake flag is set, it reads nothing: a
 // message that is committed later comes before the next model call.
 func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
 	r.steps = int64(step - 1)
@@ -66,22 +67,22 @@ func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome
 	return r.inject(injected, seqs), nil
 }
 
-// Interrupts implements [agent.Host].
+// Interrupts implements [agent.Inbox].
 func (r *run) Interrupts() *agent.Signal { return &r.interrupts }
 
-// Text implements [agent.Host].
+// Text implements [agent.Output].
 func (r *run) Text(delta string) {
 	r.out.append(false, delta)
 	r.out.throttle(r.ctx)
 }
 
-// Reasoning implements [agent.Host].
+// Reasoning implements [agent.Output].
 func (r *run) Reasoning(delta string) {
 	r.out.append(true, delta)
 	r.out.throttle(r.ctx)
 }
 
-// ResetText implements [agent.Host].
+// ResetText implements [agent.Output].
 func (r *run) ResetText(ctx context.Context, offset int64) error {
 	id := r.out.eventID()
 	err := r.record(ctx, func(c *change) error {
@@ -93,7 +94,7 @@ func (r *run) ResetText(ctx context.Context, offset int64) error {
 	return err
 }
 
-// ModelFailed implements [agent.Host].
+// ModelFailed implements [agent.Recorder].
 func (r *run) ModelFailed(ctx context.Context, step int, cause error, used chat.Usage, delay time.Duration) error {
 	spent := Spent{Usage: used, Time: r.unchargedTime()}
 	err := r.record(ctx, func(c *change) error {
@@ -122,7 +123,7 @@ func (c *change) charge(requestID string, spent Spent) error {
 	return c.svc.Spend(c.tx, c.sessionID, spent)
 }
 
-// ModelDone implements [agent.Host].
+// ModelDone implements [agent.Recorder].
 func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unchargedTime()}
 	prompt, changed := r.promptAfter(s)
@@ -169,7 +170,7 @@ func (r *run) proveOnce() {
 	}
 }
 
-// ToolStarted implements [agent.Host].
+// ToolStarted implements [agent.Recorder].
 func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display string) error {
 	id := r.out.eventID()
 	started := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: displayArgs(call)}
@@ -185,12 +186,12 @@ func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display
 	})
 }
 
-// ToolProgress implements [agent.Host].
+// ToolProgress implements [agent.Output].
 func (r *run) ToolProgress(call chat.Part, line string) {
 	r.out.setProgress(event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolUpdate, Display: preview(line), Name: call.ToolName})
 }
 
-// ToolEnded implements [agent.Host].
+// ToolEnded implements [agent.Recorder].
 func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, display string) error {
 	id := r.out.eventID()
 	r.out.clearProgress(call.ToolCallID)
@@ -214,7 +215,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 	return err
 }
 
-// StepDone implements [agent.Host].
+// StepDone implements [agent.Recorder].
 func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) error {
 	var seqs []int64
 	err := r.record(ctx, func(c *change) (err error) {
@@ -225,12 +226,12 @@ func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) e
 	return err
 }
 
-// WouldEnd implements [agent.Host].
+// WouldEnd implements [agent.Inbox].
 func (r *run) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Injected, error) {
 	return r.takeMessages(ctx, WouldEnd{RequestID: r.requestID, NoSlot: r.svc.hasHeldSessions()}, &outcome)
 }
 
-// Compacted implements [agent.Host].
+// Compacted implements [agent.Recorder].
 func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) error {
 	if keep < 1 || keep > len(r.slots) {
 		return fault.New(fault.Internal, "a compaction keeps messages from %d of %d", keep, len(r.slots))

@@ -2,14 +2,9 @@ package surface
 
 import "lilac/internal/engine/db"
 
-// Cache is the cache of the platforms. Package store implements it. Packages that
-// need a part of it declare that part.
-type Cache interface {
-	MessageCache
-	Directory
-}
-
-// MessageCache holds messages. An unknown id is a fault.NotFound.
+// MessageCache holds the messages of the platforms. Package store implements it, as
+// well as [Directory]; packages that need a part declare that part. An unknown id is a
+// fault.NotFound.
 type MessageCache interface {
 	// PutMessage inserts a message or a newer version of it; a version with a
 	// smaller EditedAt than the cached one changes nothing. An empty RequestID keeps

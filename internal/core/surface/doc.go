@@ -1,6 +1,6 @@
 // Package surface declares what the cores know about chat platforms: the messages,
-// channels, and users in the [Cache], and the [Adapter] that writes to a platform.
-// It follows the reference forms of the surface-tools and bus-adapter-bridge
+// channels, and users in the [MessageCache] and the [Directory], and the [Adapter] that
+// writes to a platform. It follows the reference forms of the surface-tools and bus-adapter-bridge
 // specifications.
 //
 // It promises:

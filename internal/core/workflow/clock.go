@@ -53,7 +53,7 @@ func (d *decision) reschedule(t *Task) {
 
 // correctClock corrects all waiting workflows. It runs at the start and when the clock
 // was set back.
-func (s *Service) correctClock(ctx context.Context, in ClockSetBack) error {
+func (s scheduler) correctClock(ctx context.Context, in ClockSetBack) error {
 	var wrong []string // collected first, because a correction changes the order of the list
 	before := ""
 	for more := true; more; {

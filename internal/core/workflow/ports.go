@@ -98,3 +98,9 @@ type Platform struct {
 	// Route gives a held reply that belongs to no workflow to the router.
 	Route func(tx *db.Tx, m surface.Message) error
 }
+
+// Cache has the cached messages of platforms. Package store implements it.
+type Cache interface {
+	Message(q db.Queryer, platform, channelID, messageID string) (surface.Message, error)
+	PutMessage(tx *db.Tx, m surface.Message) error
+}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lilac/internal/core/kernel"
-	"lilac/internal/core/surface"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
@@ -35,12 +34,12 @@ const (
 // Options configure a [Service].
 type Options struct {
 	DB      *db.DB
-	Bus     bus.Bus
+	Bus     bus.Consumers
 	Table   Table
 	Waits   Waits
 	Replies Replies
 	Inbox   Inbox
-	Cache   surface.Cache
+	Cache   Cache
 	// Check validates the types and the condition of events to wait for. NewMatcher
 	// returns the matcher for an event that occurred.
 	Check      func(types []string, condition string) error
@@ -76,7 +75,7 @@ func New(o Options) *Service {
 	}
 	s := &Service{o: o, platforms: map[string]Platform{}, wakeup: make(chan struct{}, 1)}
 	s.core = kernel.Core[string, Workflow, Input, Effect]{
-		Load: s.load, Decide: Decide, Save: s.save, Carry: s.carryOut,
+		Load: s.load, Decide: Decide, Save: s.save, Carry: effects{s}.carryOut,
 		Wake: func(_ string, before, after Workflow) {
 			if before.Due() != after.Due() {
 				s.wakeTimer()
@@ -104,7 +103,7 @@ func (s *Service) Declare(ctx context.Context) error {
 // Run handles commands and due workflows until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
-	work.Go(func() error { return s.watch(ctx) })
+	work.Go(func() error { return scheduler{s}.watch(ctx) })
 	work.Go(func() error { return s.o.Bus.Subscribe(ctx, s.subscription(), s.handle) })
 	return work.Wait()
 }
@@ -124,7 +123,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 		refused, err := s.command(tx, d.Headers, payload)
 		if errors.Is(refused, errTooDeep) {
 			id, _ := named(payload)
-			err = errors.Join(err, s.endRefusedChain(tx, originOf(d.Headers), id))
+			err = errors.Join(err, effects{s}.endRefusedChain(tx, originOf(d.Headers), id))
 		}
 		if refused != nil {
 			s.o.Logger.WarnContext(ctx, "refused a command for a workflow", "event_id", d.ID, "type", d.Type, "reason", fault.ToWire(refused).Message)
@@ -148,7 +147,7 @@ func (s *Service) Submit(ctx context.Context, from Origin, visible func(Workflow
 		return nil
 	})
 	if errors.Is(err, errTooDeep) { // the transaction that would have recorded it was undone
-		noted := s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.endRefusedChain(tx, from, id) })
+		noted := s.o.DB.Update(ctx, func(tx *db.Tx) error { return effects{s}.endRefusedChain(tx, from, id) })
 		return errors.Join(err, noted)
 	}
 	return err
@@ -362,53 +361,6 @@ func (s *Service) save(tx *db.Tx, id string, _, after Workflow) error {
 		return fmt.Errorf("save workflow %s: %w", id, err)
 	}
 	return nil
-}
-
-func (s *Service) carryOut(tx *db.Tx, _ string, w Workflow, e Effect) error {
-	switch e := e.(type) {
-	case Publish:
-		return s.publish(tx, w.Origin.headers(), Group+":"+w.ID+":"+e.Key, e.Payload)
-	case SendMessage:
-		return s.planMessage(tx, w, e.Task)
-	case WithdrawMessage:
-		return s.withdrawMessage(tx, w, e.TaskID)
-	case Wake:
-		return s.wake(tx, w, e)
-	case Abandon:
-		s.o.Logger.Warn("cannot wake the agent for a workflow: its session is gone", "workflow_id", w.ID, "session_id", w.Resume.SessionID)
-		return nil
-	case EndChain:
-		return s.endChain(tx, w.Payer, e.Depth, w.ID)
-	case Refuse:
-		return nil // the caller returns or logs it
-	}
-	return fmt.Errorf("unknown effect %T", e)
-}
-
-// endChain records that a chain of events ends with a workflow.
-func (s *Service) endChain(tx *db.Tx, p Payer, depth int, id string) error {
-	s.o.Logger.Warn("a chain of events ends here: too many caused each other", "workflow_id", id, "depth", depth)
-	if s.o.Causes == nil || p == (Payer{}) {
-		return nil
-	}
-	return s.o.Causes.EndChain(tx, p, depth, id)
-}
-
-// endRefusedChain is like endChain, for a workflow that was refused.
-func (s *Service) endRefusedChain(tx *db.Tx, from Origin, id string) error {
-	cause, err := s.causeOf(tx, from)
-	if err != nil {
-		return err
-	}
-	return s.endChain(tx, cause.Payer, cause.Depth+1, id)
-}
-
-func (s *Service) publish(tx *db.Tx, h event.Headers, id string, p event.Payload) error {
-	e, err := event.New(event.Meta{ID: id, Time: tx.Now(), Headers: h}, p)
-	if err != nil {
-		return err
-	}
-	return tx.Publish(e)
 }
 
 // ring wakes the timer; it never blocks.

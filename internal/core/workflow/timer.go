@@ -9,8 +9,11 @@ import (
 	"lilac/internal/engine/db"
 )
 
+// scheduler handles workflows whose time has come.
+type scheduler struct{ *Service }
+
 // watch handles due workflows until ctx ends. It sleeps while nothing is due.
-func (s *Service) watch(ctx context.Context) error {
+func (s scheduler) watch(ctx context.Context) error {
 	trouble := map[string]time.Time{} // workflows that failed, and since when
 	last := int64(math.MaxInt64)      // the wall clock at the time looked
 	looked := time.Now()
@@ -55,7 +58,7 @@ func (s *Service) watch(ctx context.Context) error {
 // due handles all due workflows. It returns the time until the next is due, negative
 // for never. It skips a workflow that failed for a minute, so that it does not block
 // the others.
-func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next time.Duration, err error) {
+func (s scheduler) due(ctx context.Context, trouble map[string]time.Time) (next time.Duration, err error) {
 	const never = time.Duration(-1)
 	for {
 		var ids []string
@@ -101,7 +104,7 @@ func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next t
 	}
 }
 
-func (s *Service) tick(ctx context.Context, id string) error {
+func (s scheduler) tick(ctx context.Context, id string) error {
 	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
 		queued, err := s.queued(tx, id)
 		if err != nil {
@@ -113,7 +116,7 @@ func (s *Service) tick(ctx context.Context, id string) error {
 }
 
 // queued reports whether the last request of a workflow has not begun.
-func (s *Service) queued(q db.Queryer, id string) (bool, error) {
+func (s scheduler) queued(q db.Queryer, id string) (bool, error) {
 	if s.o.RequestQueued == nil {
 		return false, nil
 	}

@@ -134,12 +134,27 @@ func (g GroupStatus) Silent() bool {
 	return !g.Active && (g.Pending+g.Backlog > 0 || g.SilentMS > silentTime.Milliseconds())
 }
 
-// Bus is the contract of every engine. The package documentation lists its ten
-// rules; the suite in bustest checks them.
+// Bus is the contract of every engine: the union of the interfaces below. The package
+// documentation lists its ten rules; the suite in bustest checks them. Packages that
+// need a part of it take that part.
 type Bus interface {
+	Publisher
+	Consumers
+	Log
+	DeadLetterQueue
+	GroupTable
+	Engine
+}
+
+// Publisher publishes events.
+type Publisher interface {
 	// Publish makes the events durable, all or none, in order. An id that the
 	// topic already holds is ignored without an error.
 	Publish(ctx context.Context, events ...event.Event) error
+}
+
+// Consumers handle the events of groups.
+type Consumers interface {
 	// Declare creates the group if needed, so that it receives everything
 	// published later.
 	Declare(ctx context.Context, s Subscription) error
@@ -147,6 +162,10 @@ type Bus interface {
 	// It then returns nil, after the running handlers have returned. It returns a
 	// fault.Conflict while other consumers serve the group with other types.
 	Subscribe(ctx context.Context, s Subscription, h Handler) error
+}
+
+// Log reads topics without committing anything.
+type Log interface {
 	// Tail calls h for each event, in order, until ctx ends (nil) or h fails
 	// (its error). It returns ErrTrimmed when it cannot continue without a gap.
 	Tail(ctx context.Context, t Tail, h func(Delivery) error) error
@@ -160,7 +179,10 @@ type Bus interface {
 	Fetch(ctx context.Context, topic event.Topic, after Position, limit int) ([]Delivery, error)
 	// Last returns the position of the newest event of a topic, "" if empty.
 	Last(ctx context.Context, topic event.Topic) (Position, error)
+}
 
+// DeadLetterQueue has the events that could not be handled.
+type DeadLetterQueue interface {
 	// DeadLetters lists dead letters, newest first.
 	DeadLetters(ctx context.Context, before string, limit int) ([]DeadLetter, error)
 	// DeadLetter returns one, or a fault.NotFound.
@@ -169,11 +191,18 @@ type Bus interface {
 	Replay(ctx context.Context, id string) error
 	// Drop removes a dead letter for good.
 	Drop(ctx context.Context, id string) error
+}
 
+// GroupTable has the consumer groups.
+type GroupTable interface {
 	// Groups reports every group; a silent one raises an alarm in doctor.
 	Groups(ctx context.Context) ([]GroupStatus, error)
 	// DropGroup removes a group that has no consumer in this process.
 	DropGroup(ctx context.Context, topic event.Topic, group string) error
+}
+
+// Engine is the life of an engine.
+type Engine interface {
 	// Trim removes events that are older than the configured age and committed by
 	// every live group. The engine also calls it itself, at most once a minute.
 	Trim(ctx context.Context) (removed int64, err error)

@@ -82,10 +82,10 @@ func (g *group) offerClaims() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.claimable.consumer = ""
-	if len(g.consumers) != 1 || len(g.lanes.ready) > 0 || g.broken() || !g.canStart(g.consumers[0]) {
+	if len(g.list) != 1 || len(g.lanes.ready) > 0 || g.broken() || !g.canStart(g.list[0]) {
 		return
 	}
-	c := g.consumers[0]
+	c := g.list[0]
 	g.claimable.consumer, g.claimable.lease = c.sub.Consumer, c.sub.Lease
 	g.claimable.free = g.limit(c) - c.running - len(g.claimable.claimed)
 }

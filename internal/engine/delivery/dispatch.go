@@ -102,7 +102,7 @@ func (g *group) step() (more bool, err error) {
 	}
 	g.followClockSetBack(now.UnixMilli())
 	g.settle(p, outcomes, now.UnixMilli())
-	if err := g.intake(p, arrived, now.UnixMilli()); err != nil {
+	if err := (admission{g}).intake(p, arrived, now.UnixMilli()); err != nil {
 		return true, g.finish(p, err)
 	}
 	g.lanes.wake(now.UnixMilli())
@@ -131,7 +131,7 @@ func (g *group) finish(p *plan, cut error) error {
 	if cut != nil {
 		p.cursor = g.cursor
 	}
-	if err := g.write(p); err != nil {
+	if err := (planWriter{g}).write(p); err != nil {
 		g.drainAll()
 		return errors.Join(cut, err)
 	}
@@ -208,36 +208,6 @@ func (g *group) forget(e *entry, now int64) {
 	g.schedule(e.lane, now)
 }
 
-// intake admits events after the cursor while a handler is free. The backlog stays
-// in the log, because an admitted event costs a row. intake reads the log at most
-// once, so that a long search for wanted types does not delay finished handlers.
-func (g *group) intake(p *plan, arrived []*Record, now int64) error {
-	for _, r := range arrived {
-		if g.head >= 0 {
-			g.head = max(g.head, r.Seq)
-		}
-	}
-	if len(g.buffer)+len(arrived) > arrivedMax {
-		g.buffer = nil // the log has the records
-	} else {
-		g.buffer = append(g.buffer, arrived...)
-	}
-	for asked := false; g.canAdmit(); {
-		if r := g.nextBuffered(); r != nil {
-			g.admit(p, r, now)
-			continue
-		}
-		if asked {
-			return nil
-		}
-		asked = true
-		if err := g.readMore(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // followClockSetBack shifts retries when the clock was set back, so that none waits longer
 // than its backoff.
 func (g *group) followClockSetBack(now int64) {
@@ -251,82 +221,6 @@ func (g *group) followClockSetBack(now int64) {
 	for _, ln := range g.lanes.clearWaiting() {
 		g.schedule(ln, now)
 	}
-}
-
-// nextBuffered returns the event after the cursor if it is in memory.
-func (g *group) nextBuffered() (r *Record) {
-	if len(g.ahead) > 0 {
-		r, g.ahead = g.ahead[0], g.ahead[1:]
-		return r
-	}
-	for len(g.buffer) > 0 && g.buffer[0].Seq <= g.cursor {
-		g.buffer = g.buffer[1:]
-	}
-	if len(g.buffer) > 0 && g.buffer[0].Seq == g.cursor+1 {
-		r, g.buffer = g.buffer[0], g.buffer[1:]
-	}
-	return r
-}
-
-// readMore reads the next chunk of the log after the cursor.
-func (g *group) readMore(p *plan) error {
-	info, chunk, err := g.b.events.Read(context.Background(), g.name.topic, g.cursor, "", chunkRows)
-	var damage error
-	if db.IsDamaged(err) {
-		damage, err = err, nil
-	}
-	if err != nil {
-		return fmt.Errorf("read ahead: %w", err)
-	}
-	if g.cursor < info.Trimmed {
-		if n := g.b.events.Distance(g.cursor, info.Trimmed); n > 0 {
-			g.b.log.Warn("events were trimmed before a group read them", "topic", g.name.topic, "group", g.name.name, "events", n)
-		}
-		g.cursor = info.Trimmed
-	}
-	g.head = max(g.head, info.Last)
-	g.ahead = chunk
-	switch {
-	case len(chunk) > 0:
-		g.head = max(g.head, chunk[len(chunk)-1].Seq)
-	case damage != nil:
-		g.admitDamaged(p, damage)
-	default:
-		g.head = info.Last // fed events may be ahead of a log that is being restored
-	}
-	return nil
-}
-
-func (g *group) admit(p *plan, r *Record, now int64) {
-	g.cursor = r.Seq
-	if !g.wanted(r.Type) {
-		return
-	}
-	e := &entry{seq: r.Seq}
-	if g.memory < inMemory {
-		e.rec = r
-		g.memory += r.size()
-	}
-	g.entries[r.Seq] = e
-	g.lanes.add(e, r.Lane)
-	if !g.acceptClaim(e) {
-		p.insert = append(p.insert, e)
-	}
-	g.schedule(e.lane, now)
-}
-
-// admitDamaged moves a damaged row to the dead letters, so that one flipped bit does
-// not stop the group. The row itself stays in the log.
-func (g *group) admitDamaged(p *plan, damage error) {
-	g.cursor++
-	var at *Damaged
-	if errors.As(damage, &at) {
-		g.cursor = at.Seq
-	}
-	g.b.log.Error("damaged event moved to the dead letters", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
-	e := &entry{seq: g.cursor, reason: text.Truncate(damage.Error(), reasonMax), rec: g.placeholder(g.cursor), lane: &lane{}}
-	p.insert = append(p.insert, e)
-	p.deadLetters = append(p.deadLetters, e)
 }
 
 // placeholder returns a record that replaces an event whose row is damaged.
@@ -470,7 +364,7 @@ func (g *group) startHandlers(p *plan) {
 }
 
 func (g *group) drainAll() {
-	for _, c := range slices.Clone(g.consumers) {
+	for _, c := range slices.Clone(g.list) {
 		g.drain(c)
 	}
 }

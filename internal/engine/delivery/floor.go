@@ -73,7 +73,7 @@ func (b *Engine) alarm(ctx context.Context, told map[groupName]bool) error {
 			continue
 		}
 		if silent[name] = true; !told[name] {
-			b.log.Error("nobody serves a group; drop it if it is not needed any more", "topic", g.Topic, "group", g.Group,
+			b.log.Error("a group has no consumer; drop it if you no longer need it", "topic", g.Topic, "group", g.Group,
 				"backlog", g.Backlog, "pending", g.Pending, "silent_ms", g.SilentMS)
 		}
 	}

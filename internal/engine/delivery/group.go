@@ -23,9 +23,6 @@ const (
 	// inMemory is the maximum size of the entries' events in memory, in bytes. A window
 	// of typical events fits. Events beyond the limit are read again when they start.
 	inMemory = 4 << 20
-	// abandonedMax is the number of abandoned handlers that a consumer may have before
-	// they count against its parallel lanes.
-	abandonedMax = 64
 	// skipFlush is the maximum delay before a cursor that only skipped events is
 	// written.
 	skipFlush = time.Second
@@ -74,10 +71,8 @@ type group struct {
 	ahead     []*Record // read from the log after the cursor, not admitted yet
 	buffer    []*Record // fed, not admitted yet
 	memory    int       // bytes of entries' events in memory
-	consumers []*consumer
-	turn      int
-	abandoned int
-	running   map[*run]struct{}
+	consumers
+	running map[*run]struct{}
 }
 
 func newGroup(b *Engine, name groupName, types []event.Type) *group {
@@ -256,17 +251,8 @@ func (g *group) schedule(ln *lane, now int64) {
 	g.lanes.schedule(ln, now, due)
 }
 
-func (g *group) serves(consumer string) bool {
-	for _, c := range g.consumers {
-		if c.sub.Consumer == consumer {
-			return true
-		}
-	}
-	return false
-}
-
 func (g *group) attach(c *consumer) {
-	g.consumers = append(g.consumers, c)
+	g.list = append(g.list, c)
 	now := g.b.opt.Now().UnixMilli()
 	for _, ln := range g.lanes.clearWaiting() {
 		g.schedule(ln, now)
@@ -300,9 +286,9 @@ func (g *group) drain(c *consumer) bool {
 	if !c.stopping || c.running > 0 {
 		return false
 	}
-	for i, x := range g.consumers {
+	for i, x := range g.list {
 		if x == c {
-			g.consumers = append(g.consumers[:i], g.consumers[i+1:]...)
+			g.list = append(g.list[:i], g.list[i+1:]...)
 			close(c.drained)
 			break
 		}
@@ -315,34 +301,4 @@ func (g *group) drain(c *consumer) bool {
 func stopped(c *consumer, err error) bool {
 	return c.ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(c.ctx)) ||
 		fault.KindOf(err) == fault.Cancelled)
-}
-
-func (g *group) limit(c *consumer) int {
-	return c.sub.Parallel - max(0, g.abandoned-abandonedMax)
-}
-
-// freeSlots returns the number of handlers that may start.
-func (g *group) freeSlots() (n int) {
-	for _, c := range g.consumers {
-		if g.canStart(c) {
-			n += g.limit(c) - c.running
-		}
-	}
-	return n
-}
-
-func (g *group) canStart(c *consumer) bool {
-	return !c.stopping && c.ctx.Err() == nil && c.running < g.limit(c)
-}
-
-// pick chooses the consumer for the next delivery, round robin.
-func (g *group) pick() *consumer {
-	for i := range g.consumers {
-		c := g.consumers[(g.turn+i)%len(g.consumers)]
-		if g.canStart(c) {
-			g.turn++
-			return c
-		}
-	}
-	return nil
 }

@@ -19,12 +19,24 @@ type OutboxTable interface {
 	Row(q db.Queryer, key string) (outbox.Row, error)
 }
 
+// Cache has the cached messages and sessions of platforms; see [surface.MessageCache] and
+// [surface.Directory].
+type Cache interface {
+	Message(q db.Queryer, platform, channelID, messageID string) (surface.Message, error)
+	Messages(q db.Queryer, platform, channelID, before string, limit int) ([]surface.Message, error)
+	SearchMessages(q db.Queryer, platform string, channelIDs []string, query string, limit int) ([]surface.Message, error)
+	PutMessage(tx *db.Tx, m surface.Message) error
+	MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error
+	Session(q db.Queryer, platform, channelID string) (surface.Session, error)
+	Sessions(q db.Queryer, platform string) ([]surface.Session, error)
+}
+
 // Platform is a chat platform such as Discord. Reads use only the cache, and only channels
 // that the configuration allows. Private conversations are visible to themselves and to
 // operators.
 type Platform struct {
 	DB      *db.DB
-	Cache   surface.Cache
+	Cache   Cache
 	Adapter surface.Adapter
 	Outbox  outbox.Outbox
 	Table   OutboxTable

@@ -146,7 +146,7 @@ func actOf(caller toolserver.Caller, m Outgoing) string {
 
 // Remember returns the outbox's hook for [HookName]: it caches the messages that calls
 // sent.
-func Remember(cache surface.Cache) outbox.OnSent {
+func Remember(cache Cache) outbox.OnSent {
 	return func(tx *db.Tx, r outbox.Row, m surface.Message) error {
 		if r.State != outbox.Sent || m.ID == "" {
 			return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // groups serves the consumer groups of the bus.
-type groups struct{ bus bus.Bus }
+type groups struct{ bus bus.GroupTable }
 
 // group is a consumer group with the server's verdict.
 type group struct {

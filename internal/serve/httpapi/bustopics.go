@@ -17,7 +17,7 @@ import (
 
 // topics serves the raw events of the bus.
 type topics struct {
-	bus     bus.Bus
+	bus     bus.Log
 	streams *streams
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // deadLetters serves events that their group gave up on.
-type deadLetters struct{ bus bus.Bus }
+type deadLetters struct{ bus bus.DeadLetterQueue }
 
 type deadLetterList struct {
 	DeadLetters []bus.DeadLetter `json:"deadLetters"`

@@ -27,7 +27,7 @@ const (
 // streams serves the event stream and counts the open streams.
 type streams struct {
 	db         *db.DB
-	bus        bus.Bus
+	bus        bus.Log
 	busChanges int64
 	sessions   *sessions
 	requests   RequestTable // nil on a server without sessions

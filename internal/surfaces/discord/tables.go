@@ -33,7 +33,7 @@ func TablesOf[T interface {
 }
 
 // MessageTable caches messages and their authors; the methods are those of
-// [surface.Cache].
+// [surface.MessageCache] and [surface.Directory].
 type MessageTable interface {
 	PutMessage(tx *db.Tx, m surface.Message) error
 	ReadUpTo(tx *db.Tx, m surface.Message) error
@@ -45,7 +45,7 @@ type MessageTable interface {
 }
 
 // ChannelTable caches channels; the first three methods are those of
-// [surface.Cache].
+// [surface.Directory].
 type ChannelTable interface {
 	PutSession(tx *db.Tx, s surface.Session) error
 	Session(q db.Queryer, platform, channelID string) (surface.Session, error)
