@@ -23,7 +23,7 @@ func (p *program) serveHTTP() {
 		Token: p.token, Hosts: p.hosts, TrustedProxies: p.Config.Proxies(), Addr: p.listener.Addr().String(),
 		Logins: p.logins, Page: webui.Handler(), Version: p.Version,
 		Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
-		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store.RuleRuns}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
+		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store.RuleRuns, Webhook: p.webhookTools, Place: p.namedPlaceGrant}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
 		Sources: p.httpSources(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: p.Logger, Now: time.Now,
 	})))

@@ -8,6 +8,7 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/store"
 )
 
@@ -27,6 +28,10 @@ func (r runnerPorts) HasRelay(client string) bool { return r.p.isPlatform(client
 
 func (r runnerPorts) Title(q db.Queryer, client, sessionID string) string {
 	return r.p.titleOf(q, client, sessionID)
+}
+
+func (r runnerPorts) Grant(q db.Queryer, client, sessionID string) (grant.Grant, error) {
+	return r.p.placeGrant(q, client, sessionID)
 }
 
 func (r runnerPorts) Instructions(operators, client string) string {

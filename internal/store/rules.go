@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // rulesMigration creates the tables of rule runs, of events that wait for a debounce, and
@@ -226,6 +228,14 @@ const usageOfRuns = `WITH mine AS (
 		WHERE t.created_at >= ?2 AND t.child_session <> ''
 		AND json_extract(CASE WHEN json_valid(CAST(t.json AS TEXT)) THEN CAST(t.json AS TEXT) END, '$.requestId') IN (SELECT id FROM mine)
 	))`
+
+// GrantOf returns what a request may use. A request that is unknown has no restrictions.
+func (RuleRuns) GrantOf(q db.Queryer, requestID string) (grant.Grant, error) {
+	entries, err := journal(q, orDamaged(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
+		return session.StoryEntry{Seq: e.Seq, Kind: session.EntryDamaged, Detail: why}
+	}), requestID)
+	return session.GrantOf(entries), err
+}
 
 // WorksFor returns the request that started the task of a sub-agent's request. For all
 // other requests, it returns requestID itself.

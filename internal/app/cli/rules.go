@@ -16,7 +16,9 @@ import (
 	"lilac/internal/core/environment"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/text"
+	"lilac/internal/operate/config"
 )
 
 // maxEventFile limits a file with an event, in bytes.
@@ -80,7 +82,10 @@ func (c *cli) rules() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			trial := environment.Try(append(rules, environment.DefaultRules(environment.DefaultsOptions{})...), e)
+			trial := environment.Try(append(rules, environment.DefaultRules(environment.DefaultsOptions{})...), e, cfg.WebhookTools)
+			if client, ok := cfg.ClientOfChannel(trial.Session); ok {
+				trial.Tools = trial.Tools.And(cfg.SurfaceTools(client, trial.Session))
+			}
 			if c.json {
 				return c.printJSON(trial)
 			}
@@ -178,6 +183,12 @@ func (c *cli) printTrial(t environment.Trial) error {
 			fmt.Fprintf(&b, "  %s: %s\n", line.name, text.Sanitize(line.value))
 		}
 	}
+	if t.Does == "agent" {
+		fmt.Fprintf(&b, "  may use: %s\n", mayUse(t.Tools))
+		for _, restriction := range t.Tools {
+			fmt.Fprintf(&b, "    because of %s\n", text.Sanitize(restriction.From))
+		}
+	}
 	if t.DryRun {
 		b.WriteString("  dry run: the event is only counted\n")
 	}
@@ -193,6 +204,22 @@ func (c *cli) printTrial(t environment.Trial) error {
 	}
 	_, err := io.WriteString(c.out, b.String())
 	return err
+}
+
+// mayUse lists the tools and callables that a grant allows. Without bash, a request cannot
+// use callables.
+func mayUse(g grant.Grant) string {
+	if len(g) == 0 {
+		return "everything"
+	}
+	names := g.Filter(config.KnownTools)
+	if !g.Allows("bash") {
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, ".") })
+	}
+	if len(names) == 0 {
+		return "no tools; it can only answer"
+	}
+	return strings.Join(names, ", ")
 }
 
 // readEvent reads an event from a file and fills in the id and the time.

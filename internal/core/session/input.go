@@ -3,6 +3,7 @@ package session
 import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Input is something that happened to a session. The set of inputs is closed:
@@ -35,6 +36,8 @@ type Message struct {
 	AnswersPause int
 	// Used is the current consumption of the budget whose limit paused the request.
 	Used int64
+	// Grant restricts the request that the message is applied to.
+	Grant grant.Grant
 	// NoSlot reports that no further run may start now.
 	NoSlot bool
 }

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // progress is the state of a request according to its journal.
@@ -23,6 +24,8 @@ type progress struct {
 	ended      bool
 	charged    int
 	recoveries int
+	// grant is what the request may use.
+	grant grant.Grant
 	// attempts counts how often the request was resumed: after a crash, a restart or
 	// a pause.
 	attempts int
@@ -60,6 +63,11 @@ func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p pr
 }
 
 func (p *progress) apply(e StoryEntry) error {
+	restricted, err := grantIn(e)
+	if err != nil {
+		return err
+	}
+	p.grant = p.grant.And(restricted)
 	since := time.Duration(max(0, e.At-p.lastAt)) * time.Millisecond
 	switch e.Kind {
 	case kindQueued:

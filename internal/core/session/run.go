@@ -13,6 +13,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // codeStaleOwner is the code of a write that was refused because another run owns the
@@ -50,6 +51,8 @@ type run struct {
 	// startedAt and idle yield the working time of the request.
 	startedAt time.Time
 	idle      time.Duration
+	// grant is what the request may use.
+	grant grant.Grant
 	// payer is the session that is charged.
 	payer string
 	// chargedUsage and chargedUntil are the usage and the time up to which the session
@@ -203,6 +206,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
+		Permit: r.permit,
 	}, in, r)
 }
 
@@ -238,7 +242,7 @@ func (r *run) load() (agent.Input, error) {
 		}
 		return in, err
 	}
-	r.attempt, r.trace = p.attempts, p.trace
+	r.attempt, r.trace, r.grant = p.attempts, p.trace, p.grant
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
 	r.startedAt, r.idle = time.UnixMilli(p.startedAt), p.idle
 	r.chargedUsage, r.chargedUntil = req.Usage, r.svc.opt.Now()

@@ -7,6 +7,7 @@ import (
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // The states of a request:
@@ -105,6 +106,8 @@ type PendingMessage struct {
 	ElseRequestID string      `json:"elseRequestId,omitempty"`
 	// Author is the platform's user id of the author, if known.
 	Author string `json:"author,omitempty"`
+	// Grant restricts the request that the message is applied to.
+	Grant grant.Grant `json:"grant,omitempty"`
 }
 
 // QueuedRequest is a request that has not started, with its first messages.

@@ -5,6 +5,7 @@ import (
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Queue is the mode in which a message joins the work of its session.
@@ -98,8 +99,11 @@ type RequestMessage struct {
 	AnyActive bool `json:"anyActive,omitempty"`
 	// AnswersPause makes the message an answer to the pause with that number. The message is
 	// dropped if the pause is over.
-	AnswersPause int             `json:"answersPause,omitempty"`
-	Raw          json.RawMessage `json:"raw,omitempty"`
+	AnswersPause int `json:"answersPause,omitempty"`
+	// Grant restricts the request that the message is applied to, in addition to the
+	// restrictions that it has.
+	Grant grant.Grant     `json:"grant,omitempty"`
+	Raw   json.RawMessage `json:"raw,omitempty"`
 }
 
 // RequestCancel stops a request.

@@ -71,7 +71,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed()), nil
+	return c, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.mistypedTools(), c.exposed()), nil
 }
 
 // read merges the file, the environment, and the flags. It skips values of the file that it cannot

@@ -14,7 +14,14 @@ import (
 
 // Surface configures the platforms on which people talk to the agent.
 type Surface struct {
-	Discord Discord `json:"discord,omitempty" jsonschema:"Discord. Without a token, it is off."`
+	Discord  Discord      `json:"discord,omitempty" jsonschema:"Discord. Without a token, it is off."`
+	Web      LocalSurface `json:"web,omitempty" jsonschema:"The web page and the API."`
+	Terminal LocalSurface `json:"terminal,omitempty" jsonschema:"Conversations of lilac chat."`
+}
+
+// A LocalSurface configures a surface of the server itself.
+type LocalSurface struct {
+	Tools ToolNames `json:"tools,omitempty" jsonschema:"What requests in its conversations may use."`
 }
 
 // Discord configures the bot on Discord.
@@ -26,6 +33,7 @@ type Discord struct {
 	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"IDs of servers (guilds) in whose channels the bot listens and writes."`
 	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may send the bot private messages."`
 	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"IDs of people who may send the bot private messages."`
+	Tools             ToolNames                 `json:"tools,omitempty" jsonschema:"What requests on Discord may use. The restrictions of a channel and of a rule apply in addition."`
 	Mode              string                    `json:"mode,omitempty" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
 	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
 	DeleteOthers      bool                      `json:"deleteOthers,omitempty" jsonschema:"Whether the agent may delete messages that are not its own (surface.messages.delete)."`
@@ -41,7 +49,8 @@ func (d Discord) Meant() bool {
 
 // A DiscordChannel holds the settings that differ in one channel.
 type DiscordChannel struct {
-	Mode string `json:"mode,omitempty" jsonschema:"mention or active."`
+	Mode  string    `json:"mode,omitempty" jsonschema:"mention or active."`
+	Tools ToolNames `json:"tools,omitempty" jsonschema:"What requests in the channel and its threads may use."`
 }
 
 // DiscordBackfill bounds the messages to read after a disconnection.
@@ -85,6 +94,8 @@ type EntityNames struct {
 // checkSurface validates the settings of the platforms.
 func (c *Config) checkSurface() error {
 	var found []error
+	found = append(found, c.Surface.Discord.Tools.check("surface.discord.tools"),
+		c.Surface.Web.Tools.check("surface.web.tools"), c.Surface.Terminal.Tools.check("surface.terminal.tools"))
 	token := &c.Surface.Discord.Token
 	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
 		found = append(found, fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it."))
@@ -102,7 +113,10 @@ func (c *Config) checkSurface() error {
 	lists := map[string][]string{"allowedChannelIds": d.AllowedChannelIDs, "allowedGuildIds": d.AllowedGuildIDs, "allowedUserIds": d.AllowedUserIDs}
 	for channel, set := range d.Channels {
 		lists["channels"] = append(lists["channels"], channel)
-		found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
+		if set.Mode != "" || set.Tools.empty() { // a channel with tools alone has the mode of the others
+			found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
+		}
+		found = append(found, set.Tools.check("surface.discord.channels."+channel+".tools"))
 	}
 	for key, ids := range lists {
 		for i, id := range ids {

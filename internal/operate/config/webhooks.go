@@ -12,11 +12,12 @@ import (
 
 // A Webhook configures the endpoint /webhooks/NAME.
 type Webhook struct {
-	Form     string `json:"form,omitempty" jsonschema:"The signature form: github (default; header X-Hub-Signature-256) or standard (Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature)."`
-	Secret   Secret `json:"secret,omitempty" jsonschema:"The secret that the sender signs with: at least 16 bytes; for standard, whsec_ and base64. Prefer ${NAME}, which reads an environment variable, to a secret in the file."`
-	MaxBytes Size   `json:"maxBytes,omitempty" jsonschema:"Maximum size of a body, at most 4MiB. Default 1MiB."`
-	Queue    int    `json:"queue,omitempty" jsonschema:"How many of its events may wait to be handled; further deliveries get 429 and are counted. Default 1000."`
-	BodyOnce bool   `json:"bodyOnce,omitempty" jsonschema:"Whether to drop a body that was seen before, whatever its ID. GitHub's form does not sign the ID, so this prevents replays by anybody who could read a delivery."`
+	Form     string    `json:"form,omitempty" jsonschema:"The signature form: github (default; header X-Hub-Signature-256) or standard (Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature)."`
+	Secret   Secret    `json:"secret,omitempty" jsonschema:"The secret that the sender signs with: at least 16 bytes; for standard, whsec_ and base64. Prefer ${NAME}, which reads an environment variable, to a secret in the file."`
+	MaxBytes Size      `json:"maxBytes,omitempty" jsonschema:"Maximum size of a body, at most 4MiB. Default 1MiB."`
+	Tools    ToolNames `json:"tools,omitempty" jsonschema:"What requests that its events trigger may use, unless the rule that handles the event has an allow list of its own. Default: only reading and the answer."`
+	Queue    int       `json:"queue,omitempty" jsonschema:"How many of its events may wait to be handled; further deliveries get 429 and are counted. Default 1000."`
+	BodyOnce bool      `json:"bodyOnce,omitempty" jsonschema:"Whether to drop a body that was seen before, whatever its ID. GitHub's form does not sign the ID, so this prevents replays by anybody who could read a delivery."`
 }
 
 // Hooks compiles the webhooks by name.
@@ -50,5 +51,9 @@ func badName(field, name string) error {
 
 func (c *Config) checkWebhooks() error {
 	_, err := c.Hooks()
-	return err
+	found := []error{err}
+	for name, w := range c.Webhooks {
+		found = append(found, w.Tools.check("webhooks."+name+".tools"))
+	}
+	return errors.Join(found...)
 }
