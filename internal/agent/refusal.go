@@ -63,5 +63,7 @@ func (r *run) fitError(err error) error {
 
 // tooLongError returns the error of a conversation that is too long after a compaction.
 func tooLongError(f *fault.Error) error {
-	return fault.Wrap(f.Kind, f, "The conversation is too long for the model, even after older messages were summarised. Start a new one, or send less at once. %s", f.Message)
+	long := fault.Wrap(f.Kind, f, "The conversation is too long for the model, even after older messages were summarised. Begin a new conversation, or send less at once. %s", f.Message)
+	long.Code = llm.CodeContextLength
+	return long
 }

@@ -6,61 +6,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"slices"
-	"strings"
-	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"lilac/internal/agent/builtin"
-	"lilac/internal/agent/rundir"
 	"lilac/internal/agent/sandbox"
-	"lilac/internal/agent/tool"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
-	"lilac/internal/core/task"
-	"lilac/internal/core/workflow"
-	"lilac/internal/engine/bus"
-	"lilac/internal/engine/db"
-	"lilac/internal/engine/delivery"
-	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
 	"lilac/internal/operate/config"
-	"lilac/internal/serve/connlimit"
-	"lilac/internal/serve/httpapi"
-	"lilac/internal/serve/toolserver"
 	"lilac/internal/store"
 	"lilac/internal/telemetry/logs"
 	"lilac/internal/telemetry/notify"
 	"lilac/internal/telemetry/tracing"
-)
-
-const (
-	// stopLimit limits the time for open requests to finish at shutdown. Event streams end
-	// immediately.
-	stopLimit = 3 * time.Second
-	// portPatience is how long the start waits for a port that is in use. If Lilac is killed
-	// while it forks a command, the child holds the port for a moment.
-	portPatience = 2 * time.Second
-	portPause    = 20 * time.Millisecond
-	// headerLimit limits the time to receive a request's header, bodyLimit the time to
-	// receive the whole request (enough for the largest prompt with files at 0.75 Mbit/s),
-	// and idleLimit the idle time between two requests. The response, which may be a stream,
-	// may take as long as the client keeps reading ([connlimit]).
-	headerLimit = 10 * time.Second
-	bodyLimit   = 5 * time.Minute
-	idleLimit   = 2 * time.Minute
-	// headerBytes is the maximum size of a request's header. It is larger than the longest
-	// cursor of an event stream.
-	headerBytes = 128 << 10
-	// mostConnections is the maximum number of connections. It is higher than the limit on
-	// event streams.
-	mostConnections = 8192
 )
 
 // Options configure the program.
@@ -110,39 +69,13 @@ func unlessStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// program holds all components.
+// program connects the parts, and runs and stops them in order.
 type program struct {
-	Options
-	db  *db.DB
-	bus bus.Bus
-	// busChanges counts how often the program switched to another bus.
-	busChanges int64
-	store      *store.Store
-	blobs      *store.Blobs
-	env        *environment.Service
-	// box is the sandbox for commands.
-	box *sandbox.Opening
-	// sockets is the directory with the sockets of the tool server and the proxy.
-	sockets *rundir.Dir
-	// callables is the tool server for commands. Its close method must be called.
-	callables *toolService
-	// operators holds the tokens with which people call the callables.
-	operators *toolserver.Operators
-	runner    *session.Service
-	workflows *workflow.Service
-	tasks     *task.Service
-	// platforms holds the chat platforms.
-	platforms []*platform
-	logins    *httpapi.Logins
-	token     string
-	listener  net.Listener
-	server    *http.Server
-	// stopping ends the event streams, which do not end on their own.
-	stopping context.CancelFunc
-
-	sources sources
-
-	operations
+	*base
+	*monitoring
+	web *webServer
+	// fileAtStart is the version of the configuration file that the start read.
+	fileAtStart fileState
 }
 
 func build(ctx context.Context, o Options) (_ *program, err error) {
@@ -150,131 +83,66 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 		o.Secrets = &logs.Secrets{}
 	}
 	o.Secrets.Add(o.Config.Secrets()...)
-	p := &program{Options: o, logins: httpapi.NewLogins(time.Now)}
-	p.buildOperations()
-	p.box = sandbox.Start(ctx, sandbox.Mode(o.Config.Sandbox.Mode))
+	b := &base{Options: o}
+	p := &program{base: b, monitoring: newMonitoring(b), fileAtStart: stateOf(o.Config.Sought)}
+	p.web = newWebServer(b, p.monitoring)
+	b.box = sandbox.Start(ctx, sandbox.Mode(o.Config.Sandbox.Mode))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if err := p.choose(o.Config); err != nil {
+	if err := b.choose(o.Config); err != nil {
 		return nil, err
 	}
 	// Listen first: a second server on the same port is the most common mistake, and must
 	// fail before anything is changed.
-	if p.listener, err = listen(ctx, o.Config.Addr); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "The address %s cannot be listened on. If Lilac runs there already, use it; else choose another with --addr.", o.Config.Addr)
-	}
-	if err := p.openStore(ctx); err != nil {
+	if err := p.web.listen(ctx); err != nil {
 		return nil, err
 	}
-	if p.token, err = operatorToken(o.Config); err != nil {
+	if err := b.openStore(ctx, p.published); err != nil {
 		return nil, err
 	}
-	o.Secrets.Add(p.token)
-	if p.blobs, err = openBlobs(o.Config); err != nil {
+	if err := p.web.readToken(); err != nil {
 		return nil, err
 	}
-	p.buildWorkflows()
-	p.buildDiscord()
+	b.workflows = newWorkflows(b)
+	platformBuilder{b}.buildDiscord()
 	if err := p.buildCores(ctx); err != nil {
 		return nil, err
 	}
-	p.monitor = p.newMonitor()
-	p.describe()
-	p.serveHTTP()
-	choice := p.now.Load().choice
+	p.startMonitor()
+	p.web.build()
+	choice := b.now.Load().choice
 	o.Logger.Info("built", "model", choice.String(), "why", choice.Why, "data", o.Config.DataDir, "workspace", o.Config.Workspace)
 	return p, nil
 }
 
-// listen listens on an address, and waits up to portPatience for an address in use.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
-	for until := time.Now().Add(portPatience); ; {
-		l, err := net.Listen("tcp", addr)
-		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
-			return l, err
-		}
-		select {
-		case <-time.After(portPause):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-func (p *program) openStore(ctx context.Context) (err error) {
-	p.warnOfLostDatabase()
-	p.db, err = db.Open(ctx, db.Options{
-		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: p.Seams.onCommit(p.Config.DataDir), OnPublish: p.published,
-		Migrations: slices.Concat(redisbus.Migrations, store.Migrations),
-	})
-	if err != nil {
-		return err
-	}
-	if p.bus, err = openBus(ctx, p.Config, p.db, p.Logger); err != nil {
-		return err
-	}
-	if p.busChanges, err = delivery.Changes(ctx, p.db); err != nil {
-		return err
-	}
-	p.store = store.New(p.db)
-	p.operators = &toolserver.Operators{DB: p.db, Table: store.OperatorTokens{}}
-	return nil
-}
-
 func (p *program) buildCores(ctx context.Context) (err error) {
-	if p.sockets, err = rundir.Open(p.Config.DataDir); err != nil {
-		return err
-	}
-	files, err := p.newAttachments()
+	tools, err := toolBuilder{p.base}.build(ctx)
 	if err != nil {
 		return err
 	}
-	if p.callables, err = p.openCallables(ctx, files); err != nil {
-		return err
-	}
-	tools, err := p.buildTools(files)
-	if err != nil {
-		return err
-	}
-	ports := runnerPorts{p}
+	ports := runnerPorts{p.base}
 	p.runner = session.New(session.Options{
 		DB: p.db, Bus: p.bus, Tables: p.Seams.Runner.around(runnerTables()), Tools: p.observer.Tools(p.Seams.Tools.around(tools)),
 		Model:    func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Logger: p.Logger,
 	})
-	rules, err := p.rules(p.Config)
+	rules, err := ruleBuilder{p.base}.rules(p.Config)
 	if err != nil {
 		return err
 	}
-	if err := p.buildSources(); err != nil {
+	if p.sources, err = newSources(p.base); err != nil {
 		return err
 	}
 	p.env = environment.New(environment.Options{
 		Intake: p.sources.intake,
-		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: p.sessions(), Logger: p.Logger, Webhook: p.webhookTools,
+		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: names{p.base}.ruleSessions(), Logger: p.Logger, Webhook: p.webhookTools,
 		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
 	})
 	return nil
-}
-
-// buildTools creates the tools of the agent.
-func (p *program) buildTools(files *builtin.Attachments) ([]tool.Tool, error) {
-	opts, err := toolOptions(p.Config, p.box, p.sockets.Path, files, p.callables, p.Logger)
-	if err != nil {
-		return nil, err
-	}
-	tools, err := builtin.New(opts)
-	if err != nil {
-		return nil, fmt.Errorf("build the tools: %w", err)
-	}
-	if p.tasks, err = p.openTasks(opts); err != nil {
-		return nil, fmt.Errorf("build background tasks: %w", err)
-	}
-	return append(tools, task.Tool(p.tasks), environment.Tool(p.db, store.RuleEvents{})), nil
 }
 
 // declare creates the consumer groups of the components, and resumes unfinished work.
@@ -300,38 +168,39 @@ func (p *program) run(ctx context.Context) error {
 	cores, stopCores := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCores()
 	work, failed := errgroup.WithContext(cores)
+	reloads := reloader{p.base, p.web.hosts, p.fileAtStart}
 	work.Go(func() error { return p.env.Run(failed) })
 	work.Go(func() error { return p.tasks.Run(failed) })
 	work.Go(func() error { return p.runner.Run(failed) })
 	work.Go(func() error { return p.workflows.Run(failed) })
 	work.Go(func() error { return p.sources.clock.Run(failed) })
 	work.Go(func() error { return p.sources.files.Run(failed) })
-	work.Go(func() error { return clean(failed, p.removeOld) })
+	work.Go(func() error { return clean(failed, cleaner{p.base}.removeOld) })
 	work.Go(func() error { return p.tellOfSandbox(failed) })
 	for _, s := range p.platforms {
 		s.start(failed, work)
 	}
 	work.Go(func() error { return p.callables.run(failed) })
-	p.startOperations(failed, work)
+	p.monitoring.start(failed, work)
+	work.Go(func() error { return reloads.follow(failed) })
 
-	served := make(chan error, 1)
-	go func() { served <- p.server.Serve(connlimit.Listener(p.listener, maxConnections())) }()
-	if err := announce(p.Config, p.listener.Addr().String(), p.callables.endpoint); err != nil {
-		return errors.Join(err, p.stopHTTP(served))
+	addr := p.web.start()
+	if err := announce(p.Config, addr, p.callables.endpoint); err != nil {
+		return errors.Join(err, p.web.stop())
 	}
-	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.logins.NewLink(p.listener.Addr().String()))
+	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.web.logins.NewLink(addr))
 	p.monitor.Working()
-	p.tell(notify.Ready, notify.Status("Listening on "+p.listener.Addr().String()))
+	p.tell(notify.Ready, notify.Status("Listening on "+addr))
 
 	var httpErr error
 	select {
 	case <-ctx.Done():
 		p.Logger.Info("stopping")
 		p.tell(notify.Stopping)
-		httpErr = p.stopHTTP(served)
+		httpErr = p.web.stop()
 	case <-failed.Done():
-		httpErr = p.stopHTTP(served)
-	case err := <-served:
+		httpErr = p.web.stop()
+	case err := <-p.web.served:
 		httpErr = fmt.Errorf("serve HTTP: %w", err)
 	}
 	stopCores()
@@ -339,43 +208,18 @@ func (p *program) run(ctx context.Context) error {
 }
 
 // tellOfSandbox logs a warning if there is no sandbox, so commands are refused.
-func (p *program) tellOfSandbox(ctx context.Context) error {
-	if err := p.box.Wait(); err != nil && ctx.Err() == nil {
-		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
-	}
-	return nil
-}
-
-// stopHTTP rejects new requests, ends the event streams, and lets open requests finish.
-func (p *program) stopHTTP(served <-chan error) error {
-	p.monitor.Stopping()
-	p.stopping()
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
-	defer cancel()
-	err := p.server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = p.server.Close()
-	}
-	<-served
-	if err != nil {
-		return fmt.Errorf("stop HTTP: %w", err)
+func (b *base) tellOfSandbox(ctx context.Context) error {
+	if err := b.box.Wait(); err != nil && ctx.Err() == nil {
+		b.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
 	}
 	return nil
 }
 
 func (p *program) close() error {
 	_ = p.box.Wait() // ends the detection; tellOfSandbox logs its error
-	var errs []error
-	if p.listener != nil {
-		if err := p.listener.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
-			errs = append(errs, err)
-		}
-	}
+	errs := []error{p.web.close()}
 	if p.callables != nil {
-		errs = append(errs, p.callables.endpoint.Close())
-	}
-	if p.sockets != nil {
-		errs = append(errs, p.sockets.Close())
+		errs = append(errs, p.callables.close())
 	}
 	if p.bus != nil {
 		errs = append(errs, p.bus.Close())

@@ -117,7 +117,7 @@ func (r *running) post(path, body string) (int, string) { return r.call("POST", 
 
 func (r *running) call(method, path, token, send string) (int, string) {
 	r.t.Helper()
-	req, err := http.NewRequest(method, "http://"+r.p.listener.Addr().String()+path, strings.NewReader(send))
+	req, err := http.NewRequest(method, "http://"+r.p.web.listener.Addr().String()+path, strings.NewReader(send))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -241,9 +241,9 @@ func (f atLine) Write(line []byte) (int, error) {
 
 // When /readyz reports a failed reload, the log must already contain the reason.
 func TestTheLogSaysWhyBeforeReadyz(t *testing.T) {
-	var p *program
+	var p reloader
 	said := false
-	p = &program{Options: Options{
+	p = reloader{base: &base{Options: Options{
 		Config: &config.Config{},
 		Load:   func() (*config.Config, []config.Warning, error) { return nil, nil, errors.New("a mistake") },
 		Logger: logs.New(atLine(func(line string) {
@@ -252,7 +252,7 @@ func TestTheLogSaysWhyBeforeReadyz(t *testing.T) {
 				t.Errorf("/readyz was first: %s", line)
 			}
 		}), logs.Options{}),
-	}}
+	}}}
 	p.reload("it was asked for")
 	if !said || p.reloadTrouble.Load() == nil {
 		t.Errorf("in the log: %v, in /readyz: %v", said, p.reloadTrouble.Load())

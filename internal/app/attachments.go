@@ -33,7 +33,7 @@ const (
 )
 
 // attachments connects the file tools of the agent to the stores and the platforms.
-type attachments struct{ p *program }
+type attachments struct{ *base }
 
 // openBlobs opens the blob store with a size limit for the largest file that may be received
 // or sent.
@@ -47,12 +47,12 @@ func openBlobs(c *config.Config) (*store.Blobs, error) {
 
 // warnOfLostDatabase logs a warning if the start is about to create a database although there
 // are stored files, because the old database is then probably lost.
-func (p *program) warnOfLostDatabase() {
-	if info, err := os.Stat(filepath.Join(p.Config.DataDir, db.FileName)); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (b *base) warnOfLostDatabase() {
+	if info, err := os.Stat(filepath.Join(b.Config.DataDir, db.FileName)); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	if _, err := os.Stat(filepath.Join(p.Config.DataDir, "blobs")); err == nil {
-		p.Logger.Warn("the database is missing or empty beside its stored files; a new one is made, which knows nothing", "data", p.Config.DataDir)
+	if _, err := os.Stat(filepath.Join(b.Config.DataDir, "blobs")); err == nil {
+		b.Logger.Warn("the database is missing or empty beside its stored files; a new one is made, which knows nothing", "data", b.Config.DataDir)
 	}
 }
 
@@ -77,21 +77,21 @@ func (s sentFiles) Put(ctx context.Context, data []byte) (ref string, err error)
 	return s.Blobs.Put(ctx, data)
 }
 
-func (p *program) newAttachments() (*builtin.Attachments, error) {
-	a := attachments{p}
-	set := p.Config.Attachments
+// tool returns the attachments for the tools of the agent.
+func (a attachments) tool() (*builtin.Attachments, error) {
+	set := a.Config.Attachments
 	return builtin.NewAttachments(builtin.AttachOptions{
-		Workspace: p.Config.Workspace, HandOver: a.give, Inbound: a.inbound, Fetch: a.fetch,
+		Workspace: a.Config.Workspace, HandOver: a.give, Inbound: a.inbound, Fetch: a.fetch,
 		FileBytes: int64(set.MaxBytes), TotalBytes: int64(set.MaxTotal),
 	})
 }
 
 // sweep deletes files that nothing references anymore.
-func (p *program) sweep(ctx context.Context) {
-	keep := time.Duration(p.Config.Attachments.Keep)
-	swept, err := p.blobs.Sweep(ctx, time.Now(), keep, func(names []string) (out map[string]bool, err error) {
-		err = p.db.Read(ctx, func(q db.Queryer) (err error) {
-			out, err = p.store.Files.Referenced(q, names)
+func (c cleaner) sweep(ctx context.Context) {
+	keep := time.Duration(c.Config.Attachments.Keep)
+	swept, err := c.blobs.Sweep(ctx, time.Now(), keep, func(names []string) (out map[string]bool, err error) {
+		err = c.db.Read(ctx, func(q db.Queryer) (err error) {
+			out, err = c.store.Files.Referenced(q, names)
 			return err
 		})
 		return out, err
@@ -99,9 +99,9 @@ func (p *program) sweep(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		p.Logger.Warn("files that nothing refers to could not be removed", "error", err)
+		c.Logger.Warn("files that nothing refers to could not be removed", "error", err)
 	case swept.Removed > 0:
-		p.Logger.Info("files that nothing referred to were removed", "files", swept.Removed, "bytes", swept.Bytes)
+		c.Logger.Info("files that nothing referred to were removed", "files", swept.Removed, "bytes", swept.Bytes)
 	}
 }
 
@@ -111,11 +111,11 @@ func (a attachments) give(ctx context.Context, call tool.Call, f builtin.File) e
 	if call.Client == task.Client {
 		return fault.New(fault.Denied, "Nobody reads the output of a background task. Say where the file is; whoever started the task can give it.")
 	}
-	ref, err := a.p.blobs.Put(ctx, f.Data)
+	ref, err := a.blobs.Put(ctx, f.Data)
 	if err != nil {
 		return err
 	}
-	return a.p.runner.AddFile(ctx, call.RequestID, event.BinaryOutput{
+	return a.runner.AddFile(ctx, call.RequestID, event.BinaryOutput{
 		BinaryID: f.ID, MimeType: f.MimeType, Filename: f.Name, Blob: ref, Bytes: int64(len(f.Data)), Path: f.Path,
 	})
 }
@@ -123,10 +123,10 @@ func (a attachments) give(ctx context.Context, call tool.Call, f builtin.File) e
 // inbound returns the files of the newest message in the history that a person sent with
 // files.
 func (a attachments) inbound(ctx context.Context, call tool.Call) (out []builtin.Sent, err error) {
-	err = a.p.db.Read(ctx, func(q db.Queryer) error {
+	err = a.db.Read(ctx, func(q db.Queryer) error {
 		before := ""
 		for range maxSentPages {
-			page, err := a.p.store.History.Messages(q, call.SessionID, sentPage, before)
+			page, err := a.store.History.Messages(q, call.SessionID, sentPage, before)
 			if err != nil || len(page) == 0 {
 				return err
 			}
@@ -174,15 +174,15 @@ func blobOf(p chat.Part) (ref string, ok bool) {
 // fetch returns the stored content of a file, or else downloads it from the platform.
 func (a attachments) fetch(ctx context.Context, call tool.Call, s builtin.Sent, most int64) ([]byte, string, error) {
 	if s.Blob != "" {
-		if size := a.p.blobs.Size(s.Blob); size > most {
+		if size := a.blobs.Size(s.Blob); size > most {
 			return nil, "", fault.New(fault.TooLarge, "It has %d bytes, and no files with more than %d are downloaded.", size, most)
 		}
-		data, err := a.p.blobs.Get(ctx, s.Blob)
+		data, err := a.blobs.Get(ctx, s.Blob)
 		if err == nil || s.URL == "" {
 			return data, s.MimeType, err
 		}
 	}
-	for _, on := range a.p.platforms {
+	for _, on := range a.platforms {
 		if source, ok := on.adapter.(surface.FileSource); ok && on.adapter.Platform() == call.Client {
 			got, err := source.FetchFile(ctx, surface.Attachment{URL: s.URL, Filename: s.Filename}, most)
 			return got.Data, got.MimeType, err

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"lilac/internal/agent/builtin"
+	"lilac/internal/agent/rundir"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
 	"lilac/internal/core/session"
@@ -32,11 +33,15 @@ const (
 // entryCall is the kind of journal entry for a call by a command.
 const entryCall = "call"
 
-// toolService is the tool server with its listeners.
+// toolService is the tool server for commands, with its listeners.
 type toolService struct {
-	program  *program
+	*base
 	server   *toolserver.Server
 	endpoint *toolserver.Endpoint
+	// operators holds the tokens with which people call the callables.
+	operators *toolserver.Operators
+	// sockets is the directory with the sockets of the tool server and the proxy.
+	sockets *rundir.Dir
 	// confined reports that commands see only bound paths, not the files of the machine.
 	confined bool
 	// executable is the path of this program. programs is a directory with a link "tools" to
@@ -46,39 +51,55 @@ type toolService struct {
 
 var _ builtin.Access = (*toolService)(nil)
 
-func (p *program) openCallables(ctx context.Context, files *builtin.Attachments) (*toolService, error) {
-	c := &toolService{program: p, confined: sandbox.Mode(p.Config.Sandbox.Mode) != sandbox.ModeOff}
-	var err error
+// open listens for calls. After an error, close must be called as well.
+func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err error) {
+	c.confined = sandbox.Mode(c.Config.Sandbox.Mode) != sandbox.ModeOff
+	c.operators = &toolserver.Operators{DB: c.db, Table: store.OperatorTokens{}}
+	if c.sockets, err = rundir.Open(c.Config.DataDir); err != nil {
+		return err
+	}
 	if c.executable, err = os.Executable(); err != nil {
-		return nil, fmt.Errorf("find our own program: %w", err)
+		return fmt.Errorf("find our own program: %w", err)
 	}
 	c.server, err = toolserver.New(toolserver.Options{
-		Callables: p.families(files),
-		Alive:     p.worksFor,
-		Operators: p.operators, Record: c.record, Logger: p.Logger,
+		Callables: c.families(files),
+		Alive:     c.worksFor,
+		Operators: c.operators, Record: c.record, Logger: c.Logger,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("build the tool server: %w", err)
+		return fmt.Errorf("build the tool server: %w", err)
 	}
-	if c.confined && agentDecides(p.Config, p.sockets.Path) {
-		return nil, fault.InvalidField("sandbox.writable", "The agent may write in the directory that holds %s, the sockets of its commands, and could put a link in their place. Set XDG_RUNTIME_DIR or TMPDIR to another directory.", p.sockets.Path)
+	if c.confined && agentDecides(c.Config, c.sockets.Path) {
+		return fault.InvalidField("sandbox.writable", "The agent may write in the directory that holds %s, the sockets of its commands, and could put a link in their place. Set XDG_RUNTIME_DIR or TMPDIR to another directory.", c.sockets.Path)
 	}
-	if c.confined && agentDecides(p.Config, c.executable) {
-		if c.executable, err = copyProgram(c.executable, p.sockets.Path); err != nil {
-			return nil, err
+	if c.confined && agentDecides(c.Config, c.executable) {
+		if c.executable, err = copyProgram(c.executable, c.sockets.Path); err != nil {
+			return err
 		}
 	}
-	if c.endpoint, err = toolserver.Listen(ctx, p.sockets.Path, p.Config.Tools.Addr); err != nil {
-		return nil, err
+	if c.endpoint, err = toolserver.Listen(ctx, c.sockets.Path, c.Config.Tools.Addr); err != nil {
+		return err
 	}
 	if c.confined {
-		return c, nil
+		return nil
 	}
-	c.programs = filepath.Join(p.sockets.Path, "bin")
+	c.programs = filepath.Join(c.sockets.Path, "bin")
 	if err := errors.Join(os.Mkdir(c.programs, 0o700), os.Symlink(c.executable, filepath.Join(c.programs, filepath.Base(toolProgram)))); err != nil {
-		return c, fmt.Errorf("make the command tools: %w", err)
+		return fmt.Errorf("make the command tools: %w", err)
 	}
-	return c, nil
+	return nil
+}
+
+// close removes the sockets.
+func (c *toolService) close() error {
+	var errs []error
+	if c.endpoint != nil {
+		errs = append(errs, c.endpoint.Close())
+	}
+	if c.sockets != nil {
+		errs = append(errs, c.sockets.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // copyProgram copies this program to a directory where the agent cannot replace it. If the
@@ -102,32 +123,32 @@ func copyProgram(program, dir string) (copied string, err error) {
 }
 
 // callableSurfaces returns the surfaces that callables can access, those with aliases first.
-func (p *program) callableSurfaces() (out callables.Surfaces) {
-	web := callables.Web{DB: p.db, Table: store.Conversations{}}
-	for _, s := range p.platforms {
-		out = append(out, p.callableSurface(s))
+func (c *toolService) callableSurfaces() (out callables.Surfaces) {
+	web := callables.Web{DB: c.db, Table: store.Conversations{}}
+	for _, s := range c.platforms {
+		out = append(out, names{c.base}.callableSurface(s))
 		web.Platforms = append(web.Platforms, s.adapter.Platform())
 	}
 	return append(out, web)
 }
 
 // families returns all callables.
-func (p *program) families(files *builtin.Attachments) []toolserver.Callable {
-	surfaces := p.callableSurfaces()
-	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{p}), callables.Workflow(surfaces, p.workflows, p.asker), callables.Background(backgroundTasks{p}), callables.Attachments(files))
+func (c *toolService) families(files *builtin.Attachments) []toolserver.Callable {
+	surfaces := c.callableSurfaces()
+	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{c.base}), callables.Workflow(surfaces, c.workflows, c.asker), callables.Background(backgroundTasks{c.base}), callables.Attachments(files))
 }
 
 // publisher publishes the events that commands emit.
-type publisher struct{ p *program }
+type publisher struct{ *base }
 
 func (e publisher) Publish(ctx context.Context, ev event.EnvEvent) (bool, error) {
-	return e.p.env.Publish(ctx, ev)
+	return e.env.Publish(ctx, ev)
 }
 
 // run serves until ctx ends.
 func (c *toolService) run(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- c.endpoint.Serve(c.server.Handler(), c.program.Logger) }()
+	go func() { served <- c.endpoint.Serve(c.server.Handler(), c.Logger) }()
 	select {
 	case err := <-served:
 		return err
@@ -139,11 +160,11 @@ func (c *toolService) run(ctx context.Context) error {
 }
 
 // worksFor reports whether the request or task of a token is still running.
-func (p *program) worksFor(g toolserver.Grant) bool {
+func (c *toolService) worksFor(g toolserver.Grant) bool {
 	if g.TaskID != "" {
-		return p.tasks.IsRunning(g.TaskID)
+		return c.tasks.IsRunning(g.TaskID)
 	}
-	return p.runner.IsRunning(g.RequestID)
+	return c.runner.IsRunning(g.RequestID)
 }
 
 // grantOf returns the permissions for the command of a tool call.
@@ -152,9 +173,9 @@ func grantOf(call tool.Call) toolserver.Grant {
 }
 
 // Open returns a token that is valid while the command runs, and the address of the server.
-func (c *toolService) Open(call tool.Call) (builtin.Pass, error) { return c.open(grantOf(call)) }
+func (c *toolService) Open(call tool.Call) (builtin.Pass, error) { return c.mint(grantOf(call)) }
 
-func (c *toolService) open(g toolserver.Grant) (builtin.Pass, error) {
+func (c *toolService) mint(g toolserver.Grant) (builtin.Pass, error) {
 	token, revoke, err := c.server.Mint(g)
 	if err != nil {
 		return builtin.Pass{}, err
@@ -167,7 +188,7 @@ func (c *toolService) open(g toolserver.Grant) (builtin.Pass, error) {
 	pass.Env = append(pass.Env, toolwire.EnvSocket+"="+toolSocket)
 	pass.Binds = []sandbox.Bind{{Source: c.endpoint.Socket, Target: toolSocket}}
 	// Commands still run, without tools, if this program was replaced or is hidden.
-	if _, err := os.Stat(c.executable); err == nil && !within(c.executable, c.program.Config.DataDir) {
+	if _, err := os.Stat(c.executable); err == nil && !within(c.executable, c.Config.DataDir) {
 		pass.Binds = append(pass.Binds, sandbox.Bind{Source: c.executable, Target: toolProgram})
 	}
 	return pass, nil
@@ -185,8 +206,8 @@ type callEntry struct {
 
 // record writes a call to the journal of its request.
 func (c *toolService) record(ctx context.Context, r toolserver.Record) error {
-	return c.program.db.Update(ctx, func(tx *db.Tx) error {
-		return c.program.store.Journal.Record(tx, r.Caller.RequestID, session.Entry{
+	return c.db.Update(ctx, func(tx *db.Tx) error {
+		return c.store.Journal.Record(tx, r.Caller.RequestID, session.Entry{
 			At: tx.Now().UnixMilli(), Kind: entryCall,
 			Data: callEntry{Callable: r.Callable, SessionID: r.SessionID, Outcome: r.Outcome, Detail: r.Message, TookMS: r.Took.Milliseconds()},
 		})

@@ -49,49 +49,52 @@ func clean(ctx context.Context, remove func(context.Context)) error {
 	}
 }
 
+// cleaner deletes expired data.
+type cleaner struct{ *base }
+
 // removeOld deletes all expired data.
-func (p *program) removeOld(ctx context.Context) {
-	p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return p.store.RuleRuns.TrimRules(tx, tx.Now().Add(-inboxAge)) })
-	p.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return p.store.Workflows.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
-	p.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return p.store.Inbox.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
-	p.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return p.store.Relays.TrimRelays(tx, tx.Now().Add(-relayAge)) })
-	p.trim(ctx, "forwarded messages", func(tx *db.Tx) (bool, error) { return p.store.Forwarded.TrimForwarded(tx, tx.Now().Add(-forwardedAge)) })
-	p.trim(ctx, "router states", func(tx *db.Tx) (bool, error) {
-		return p.store.RouterStates.TrimRouterStates(tx, tx.Now().Add(-routerAge))
+func (c cleaner) removeOld(ctx context.Context) {
+	c.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return c.store.RuleRuns.TrimRules(tx, tx.Now().Add(-inboxAge)) })
+	c.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return c.store.Workflows.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
+	c.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return c.store.Inbox.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
+	c.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return c.store.Relays.TrimRelays(tx, tx.Now().Add(-relayAge)) })
+	c.trim(ctx, "forwarded messages", func(tx *db.Tx) (bool, error) { return c.store.Forwarded.TrimForwarded(tx, tx.Now().Add(-forwardedAge)) })
+	c.trim(ctx, "router states", func(tx *db.Tx) (bool, error) {
+		return c.store.RouterStates.TrimRouterStates(tx, tx.Now().Add(-routerAge))
 	})
-	p.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.OperatorTokens{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
-	p.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
-	for _, s := range p.platforms {
-		p.trim(ctx, "messages", func(tx *db.Tx) (bool, error) {
-			set := p.now.Load().config.Surface.Discord.Cache
+	c.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.OperatorTokens{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
+	c.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
+	for _, s := range c.platforms {
+		c.trim(ctx, "messages", func(tx *db.Tx) (bool, error) {
+			set := c.now.Load().config.Surface.Discord.Cache
 			return store.SurfaceCache{}.TrimMessages(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(set.Age)), set.Messages)
 		})
-		p.trim(ctx, "people", func(tx *db.Tx) (bool, error) { // bounded by the number of cached messages
-			set := p.now.Load().config.Surface.Discord.Cache
+		c.trim(ctx, "people", func(tx *db.Tx) (bool, error) { // bounded by the number of cached messages
+			set := c.now.Load().config.Surface.Discord.Cache
 			return store.SurfaceCache{}.TrimUsers(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(set.Age)), set.Messages)
 		})
-		p.trim(ctx, "conversations", func(tx *db.Tx) (bool, error) {
-			c := p.now.Load().config
+		c.trim(ctx, "conversations", func(tx *db.Tx) (bool, error) {
+			c := c.now.Load().config
 			return store.SurfaceCache{}.TrimSessions(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(c.Surface.Discord.Cache.Age)), c.Surface.Discord.Cache.Messages, namedSessions(c))
 		})
 	}
-	p.sweep(ctx)
-	keep := time.Duration(p.now.Load().config.Tasks.Keep)
-	if err := p.tasks.Trim(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
-		p.Logger.Warn("what is over age could not be removed", "of", "tasks", "error", err)
+	c.sweep(ctx)
+	keep := time.Duration(c.now.Load().config.Tasks.Keep)
+	if err := c.tasks.Trim(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
+		c.Logger.Warn("what is over age could not be removed", "of", "tasks", "error", err)
 	}
 }
 
 // trim deletes expired rows in batches, so that no transaction blocks the writer for long.
-func (p *program) trim(ctx context.Context, what string, piece func(*db.Tx) (more bool, err error)) {
+func (c cleaner) trim(ctx context.Context, what string, piece func(*db.Tx) (more bool, err error)) {
 	for more := true; more; {
-		err := p.db.Update(ctx, func(tx *db.Tx) (err error) {
+		err := c.db.Update(ctx, func(tx *db.Tx) (err error) {
 			more, err = piece(tx)
 			return err
 		})
 		if err != nil {
 			if ctx.Err() == nil {
-				p.Logger.Warn("what is over age could not be removed", "of", what, "error", err)
+				c.Logger.Warn("what is over age could not be removed", "of", what, "error", err)
 			}
 			return
 		}

@@ -91,7 +91,7 @@ rules:
 		return out
 	}
 
-	r.p.removeOld(t.Context())
+	cleaner{r.p.base}.removeOld(t.Context())
 	for _, now := range []struct {
 		column, table string
 		want          []string
@@ -113,7 +113,7 @@ rules:
 		}
 		return nil
 	})
-	r.p.removeOld(t.Context())
+	cleaner{r.p.base}.removeOld(t.Context())
 	got := left("channel_id", "surface_sessions")
 	if len(got) != most+2 || !slices.Contains(got, "77") || !slices.Contains(got, "channel") {
 		t.Errorf("beyond the number %d are left: %q …", len(got), got[:min(4, len(got))])

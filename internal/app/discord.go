@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lilac/internal/core/interaction"
+	"lilac/internal/engine/db"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
@@ -12,24 +13,25 @@ import (
 )
 
 // buildDiscord connects Discord to the cores. Without a token, Discord is off.
-func (p *program) buildDiscord() {
-	if d := p.Config.Surface.Discord; !d.Token.Set() {
+func (b platformBuilder) buildDiscord() {
+	if d := b.Config.Surface.Discord; !d.Token.Set() {
 		if d.Meant() {
-			p.Logger.Warn("Discord is off although it is configured: set DISCORD_TOKEN to the bot's token")
+			b.Logger.Warn("Discord is off although it is configured: set DISCORD_TOKEN to the bot's token")
 		}
 		return
 	}
 	interactions := interaction.New(interaction.Options{
-		DB: p.db, Sessions: store.InteractionTables{}, Origins: p.workflows, Model: func() string { return p.now.Load().choice.String() },
+		DB: b.db, Sessions: store.InteractionTables{}, Origins: b.workflows, Model: func() string { return b.now.Load().choice.String() },
+		NewConversation: func(tx *db.Tx, sessionID, by string) error { return b.runner.NewConversation(tx, sessionID, by) },
 	})
 	adapter := discord.New(discord.Options{
-		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Tables: p.Seams.Discord.around(discord.TablesOf(store.Discord{})),
-		Blobs: sentFiles{p.blobs, p.Config.DataDir, health.DiskAt}, Interactions: interactions, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: &http.Client{Transport: p.Seams.Calls.around(http.DefaultTransport)},
+		Config: discordConfig(b.Config.Surface.Discord), DB: b.db, Tables: b.Seams.Discord.around(discord.TablesOf(store.Discord{})),
+		Blobs: sentFiles{b.blobs, b.Config.DataDir, health.DiskAt}, Interactions: interactions, Scrub: b.Secrets.Redact, Logger: b.Logger, Version: b.Version, HTTP: &http.Client{Transport: b.Seams.Calls.around(http.DefaultTransport)},
 	})
-	built := p.buildPlatform(adapter, interactions)
+	built := b.buildPlatform(adapter, interactions)
 	interactions.Asker = built.router
 	built.configure = func(c *config.Config) { adapter.Allow(discordConfig(c.Surface.Discord).Allowed) }
-	p.platforms = append(p.platforms, built)
+	b.platforms = append(b.platforms, built)
 }
 
 func discordConfig(c config.Discord) discord.Config {

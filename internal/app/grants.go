@@ -12,7 +12,7 @@ import (
 
 // placeGrant returns what requests in a session may use, as the configuration in force
 // says for its surface and channel.
-func (p *program) placeGrant(q db.Queryer, client, sessionID string) (grant.Grant, error) {
+func (p *base) placeGrant(q db.Queryer, client, sessionID string) (grant.Grant, error) {
 	cfg := p.now.Load().config
 	channels := []string{sessionID}
 	if client == discord.Platform {
@@ -29,15 +29,15 @@ func (p *program) placeGrant(q db.Queryer, client, sessionID string) (grant.Gran
 
 // namedPlaceGrant is like placeGrant, for a session as a rule names it. Nothing restricts
 // a session that does not exist.
-func (p *program) namedPlaceGrant(q db.Queryer, name string) (grant.Grant, error) {
+func (p *base) namedPlaceGrant(q db.Queryer, name string) (grant.Grant, error) {
 	if title, ok := strings.CutPrefix(name, "title:"); ok {
-		id, err := p.sessionTitled(q, title)
+		id, err := names{p}.sessions().Titled(q, title)
 		if err != nil && fault.KindOf(err) != fault.Conflict {
 			return nil, err
 		}
 		name = id
 	}
-	client, known, err := p.clientOf(q, name)
+	client, known, err := names{p}.sessions().ClientOf(q, name)
 	if err != nil || !known {
 		return nil, err
 	}
@@ -45,6 +45,6 @@ func (p *program) namedPlaceGrant(q db.Queryer, name string) (grant.Grant, error
 }
 
 // webhookTools returns what requests of a webhook may use; zero for the default.
-func (p *program) webhookTools(name string) grant.Tools {
+func (p *base) webhookTools(name string) grant.Tools {
 	return p.now.Load().config.WebhookTools(name)
 }

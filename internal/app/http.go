@@ -2,32 +2,149 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
+	"lilac/internal/serve/connlimit"
 	"lilac/internal/serve/httpapi"
 	"lilac/internal/serve/webui"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 )
 
-func (p *program) serveHTTP() {
+const (
+	// stopLimit limits the time for open requests to finish at shutdown. Event streams end
+	// immediately.
+	stopLimit = 3 * time.Second
+	// portPatience is how long the start waits for a port that is in use. If Lilac is killed
+	// while it forks a command, the child holds the port for a moment.
+	portPatience = 2 * time.Second
+	portPause    = 20 * time.Millisecond
+	// headerLimit limits the time to receive a request's header, bodyLimit the time to
+	// receive the whole request (enough for the largest prompt with files at 0.75 Mbit/s),
+	// and idleLimit the idle time between two requests. The response, which may be a stream,
+	// may take as long as the client keeps reading ([connlimit]).
+	headerLimit = 10 * time.Second
+	bodyLimit   = 5 * time.Minute
+	idleLimit   = 2 * time.Minute
+	// headerBytes is the maximum size of a request's header. It is larger than the longest
+	// cursor of an event stream.
+	headerBytes = 128 << 10
+	// mostConnections is the maximum number of connections. It is higher than the limit on
+	// event streams.
+	mostConnections = 8192
+)
+
+// webServer serves the API and the page.
+type webServer struct {
+	*base
+	health   *monitoring
+	logins   *httpapi.Logins
+	hosts    *httpapi.Hosts
+	token    string
+	listener net.Listener
+	server   *http.Server
+	// served receives the end of the server.
+	served chan error
+	// stopping ends the event streams, which do not end on their own.
+	stopping context.CancelFunc
+}
+
+func newWebServer(b *base, health *monitoring) *webServer {
+	return &webServer{
+		base: b, health: health, logins: httpapi.NewLogins(time.Now), hosts: httpapi.NewHosts(b.Config.AllowedHosts),
+		served: make(chan error, 1),
+	}
+}
+
+// listen listens on the configured address.
+func (w *webServer) listen(ctx context.Context) (err error) {
+	if w.listener, err = listen(ctx, w.Config.Addr); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "The address %s cannot be listened on. If Lilac runs there already, use it; else choose another with --addr.", w.Config.Addr)
+	}
+	return nil
+}
+
+// readToken gets the operator's token, and makes sure that it is not logged.
+func (w *webServer) readToken() (err error) {
+	w.token, err = operatorToken(w.Config)
+	w.Secrets.Add(w.token)
+	return err
+}
+
+// build creates the HTTP server, without starting it.
+func (w *webServer) build() {
 	stopping, stop := context.WithCancel(context.Background())
-	p.stopping = stop
-	p.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(p.Seams.HTTP.around(httpapi.New(httpapi.Options{
-		DB: p.db, Bus: p.bus, BusChanges: p.busChanges, Blobs: p.blobs,
-		Tables:    &httpapi.Tables{Inbox: p.store.Inbox, Sessions: p.store.Sessions, Accepted: store.AcceptedMessages{}, History: p.store.History, Requests: p.store.Requests, Files: p.store.Files},
-		FileBytes: int64(p.Config.Attachments.MaxBytes), TotalBytes: int64(p.Config.Attachments.MaxTotal),
-		Token: p.token, Hosts: p.hosts, TrustedProxies: p.Config.Proxies(), Addr: p.listener.Addr().String(),
-		Logins: p.logins, Page: webui.Handler(), Version: p.Version,
-		Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
-		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store.RuleRuns, Webhook: p.webhookTools, Place: p.namedPlaceGrant}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
-		Sources: p.httpSources(), Stopping: stopping, Platforms: []string{discord.Platform},
-		Logger: p.Logger, Now: time.Now,
+	w.stopping = stop
+	w.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(w.Seams.HTTP.around(httpapi.New(httpapi.Options{
+		DB: w.db, Bus: w.bus, BusChanges: w.busChanges, Blobs: w.blobs,
+		Tables:    &httpapi.Tables{Inbox: w.store.Inbox, Sessions: w.store.Sessions, Accepted: store.AcceptedMessages{}, History: w.store.History, Requests: w.store.Requests, Files: w.store.Files},
+		FileBytes: int64(w.Config.Attachments.MaxBytes), TotalBytes: int64(w.Config.Attachments.MaxTotal),
+		Token: w.token, Hosts: w.hosts, TrustedProxies: w.Config.Proxies(), Addr: w.listener.Addr().String(),
+		Logins: w.logins, Page: webui.Handler(), Version: w.Version,
+		Health: w.health.report, Metrics: w.health.registry, MetricsToken: w.Config.MetricsToken.Reveal(), Trace: w.observer.HTTP,
+		Settings: w.settings, Rules: &httpapi.Rules{InForce: w.env.Rules, Records: w.store.RuleRuns, Webhook: w.webhookTools, Place: w.namedPlaceGrant}, Tasks: w.tasks, Workflows: w.workflows, Operators: w.callables.operators,
+		Sources: w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
+		Logger: w.Logger, Now: time.Now,
 	})))
-	p.server.ErrorLog = slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug)
+	w.server.ErrorLog = slog.NewLogLogger(w.Logger.Handler(), slog.LevelDebug)
+}
+
+// start serves in the background, and returns the server's address.
+func (w *webServer) start() (addr string) {
+	go func() { w.served <- w.server.Serve(connlimit.Listener(w.listener, maxConnections())) }()
+	return w.listener.Addr().String()
+}
+
+// stop rejects new requests, ends the event streams, and lets open requests finish.
+func (w *webServer) stop() error {
+	w.health.monitor.Stopping()
+	w.stopping()
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	err := w.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = w.server.Close()
+	}
+	<-w.served
+	if err != nil {
+		return fmt.Errorf("stop HTTP: %w", err)
+	}
+	return nil
+}
+
+// close closes the port, which a server that has stopped has already done.
+func (w *webServer) close() error {
+	if w.listener == nil {
+		return nil
+	}
+	if err := w.listener.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
+		return err
+	}
+	return nil
+}
+
+// listen listens on an address, and waits up to portPatience for an address in use.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	for until := time.Now().Add(portPatience); ; {
+		l, err := net.Listen("tcp", addr)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+			return l, err
+		}
+		select {
+		case <-time.After(portPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // clientLimits limit how long a client, even without a token, can occupy a connection: until
@@ -41,19 +158,9 @@ func (l clientLimits) server(h http.Handler) *http.Server {
 // maxConnections returns the maximum number of connections. It leaves half of the process's
 // file descriptors to the database, commands and platforms.
 func maxConnections() int {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+	files, limited := osfile.MaxOpen()
+	if !limited {
 		return mostConnections
 	}
-	return int(min(uint64(files.Cur)/2, mostConnections))
-}
-
-// settings returns the settings that the web page shows.
-func (p *program) settings() []httpapi.Setting {
-	inForce := p.now.Load().config.InForce()
-	out := make([]httpapi.Setting, len(inForce))
-	for i, s := range inForce {
-		out[i] = httpapi.Setting(s)
-	}
-	return out
+	return int(min(files/2, mostConnections))
 }

@@ -26,7 +26,7 @@ func TestADatabaseThatIsLostIsTold(t *testing.T) {
 			if err := c.make(dir); err != nil {
 				t.Fatal(err)
 			}
-			p := &program{Options: Options{Config: &config.Config{DataDir: dir}, Logger: logs.New(log, logs.Options{})}}
+			p := &base{Options: Options{Config: &config.Config{DataDir: dir}, Logger: logs.New(log, logs.Options{})}}
 			p.warnOfLostDatabase()
 			if told := strings.Contains(log.String(), "a new one is made"); told != c.told {
 				t.Errorf("told: %v\n%s", told, log)

@@ -1,17 +1,44 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"time"
 
+	"lilac/internal/foundation/fault"
 	"lilac/internal/model/anthropic"
 	"lilac/internal/model/demo"
+	"lilac/internal/model/listing"
 	"lilac/internal/model/llm"
 	"lilac/internal/model/openai"
 	"lilac/internal/model/responses"
 	"lilac/internal/operate/config"
 )
+
+// NewModel builds a model for a single use, outside of the running server.
+func NewModel(choice config.ModelChoice) llm.Model { return newModel(choice, &llm.Registry{}) }
+
+// ListModels asks a configured provider which models it offers.
+func ListModels(ctx context.Context, cfg *config.Config, provider string) ([]listing.Model, error) {
+	p, ok := cfg.Providers[provider]
+	if !ok {
+		return nil, fault.New(fault.NotFound, "There is no provider %s.", provider)
+	}
+	answer, err := listing.Ask(ctx, listing.Endpoint{Anthropic: p.Type == config.Anthropic, BaseURL: p.BaseURL, Key: p.APIKey.Reveal()})
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
+		return nil, fault.New(fault.Unauthenticated, "%s does not accept the key. Check %s.", answer.Host, config.KeySetting(provider))
+	case answer.Status != http.StatusOK:
+		return nil, fault.New(fault.Unavailable, "%s lists no models: it answers with status %d.", answer.Host, answer.Status)
+	case len(answer.Models) == 0:
+		return nil, fault.New(fault.Unavailable, "%s answers with something other than a list of models. Check the base URL of the provider.", answer.Host)
+	}
+	return answer.Models, nil
+}
 
 // newModel builds the model that the configuration chose. learned outlives changes of the
 // configuration.

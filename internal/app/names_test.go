@@ -50,16 +50,18 @@ func TestATitleIsTheOneChannelThatIsOpenToUs(t *testing.T) {
 		}
 		return nil
 	})
+	named := names{r.p.base}
+	sessions := named.sessions()
 	err := r.p.db.Read(t.Context(), func(q db.Queryer) error {
 		for title, want := range map[string]string{"#ops": "1", "OPS": "1", "#vault": "", "#nowhere": "", "#plans": "s1", "plans": "9", "#front": "70", "ada": "5"} {
-			if got, err := r.p.sessionTitled(q, title); err != nil || got != want {
+			if got, err := sessions.Titled(q, title); err != nil || got != want {
 				t.Errorf("%s is %q, %v; want %q", title, got, err, want)
 			}
 		}
-		if got, err := r.p.sessionTitled(q, "#twins"); fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "6, 7 (a thread of #ops)") {
+		if got, err := sessions.Titled(q, "#twins"); fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "6, 7 (a thread of #ops)") {
 			t.Errorf("#twins is %q, %v; want an error that names both", got, err)
 		}
-		names := r.p.mapper(q, discord.Platform)
+		names := named.mapper(q, discord.Platform)
 		if got, err := names.SessionID("#ops"); err != nil || got != "1" {
 			t.Errorf("a call finds %q, %v", got, err)
 		}

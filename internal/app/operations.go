@@ -17,9 +17,7 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/model/llm"
 	"lilac/internal/operate/config"
-	"lilac/internal/serve/httpapi"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/telemetry/metrics"
 	"lilac/internal/telemetry/notify"
@@ -37,65 +35,45 @@ const (
 	lostAfter = time.Minute
 )
 
-// operations holds the monitoring of the program and the state that a reload can change.
-type operations struct {
+// monitoring observes the program: its metrics, its health, and its service manager.
+type monitoring struct {
+	*base
 	registry *metrics.Registry
-	observer *observe.Observer
 	monitor  *health.Monitor
-	hosts    *httpapi.Hosts
-	// fileAtStart is the version of the configuration file that the start read.
-	fileAtStart fileState
-	now         atomic.Pointer[inForce]
-	learned     llm.Registry // capabilities learned from the endpoints of all models
-	// reloadTrouble is the reason why the last reload was not fully applied. It is set after
-	// the log entry is written, so that the reason is in the log when /readyz reports it.
-	reloadTrouble atomic.Pointer[string]
 	// shown checks the paths that commands must be able to see.
 	shown *health.Paths
 	// waiting reports that a group had a backlog at the last check.
 	waiting atomic.Bool
 }
 
-// inForce holds the state that a reload replaces.
-type inForce struct {
-	config *config.Config
-	choice config.ModelChoice
-	model  llm.Model
-}
-
-func (p *program) buildOperations() {
-	p.registry = &metrics.Registry{}
-	p.observer = observe.New(p.registry, p.Tracer)
-	p.hosts = httpapi.NewHosts(p.Config.AllowedHosts)
-	p.fileAtStart = stateOf(p.Config.Sought)
-	needed := []string{p.Config.Workspace}
-	if s := p.Config.Sandbox; s.Mode != config.SandboxOff {
+func newMonitoring(b *base) *monitoring {
+	m := &monitoring{base: b, registry: &metrics.Registry{}}
+	b.observer = observe.New(m.registry, b.Tracer)
+	needed := []string{b.Config.Workspace}
+	if s := b.Config.Sandbox; s.Mode != config.SandboxOff {
 		needed = slices.Concat(needed, s.ReadOnly, s.Writable)
 	}
-	p.shown = &health.Paths{Names: needed}
+	m.shown = &health.Paths{Names: needed}
+	return m
 }
 
-// choose puts a configuration into effect, with the model that it names.
-func (p *program) choose(cfg *config.Config) error {
-	choice, err := cfg.ResolveModel()
-	if err != nil {
-		return err
-	}
-	p.now.Store(&inForce{config: cfg, choice: choice, model: p.observer.Model(newModel(choice, &p.learned))})
-	return nil
+// startMonitor creates the monitor of the built program, and declares its metrics.
+func (m *monitoring) startMonitor() {
+	m.monitor = m.newMonitor()
+	m.describe()
 }
 
 // describe declares the metrics of the program as a whole.
-func (p *program) describe() {
+func (m *monitoring) describe() {
 	var unsent func() int64
-	if b, ok := p.bus.(interface{ Unsent() int64 }); ok {
+	if b, ok := m.bus.(interface{ Unsent() int64 }); ok {
 		unsent = b.Unsent
 	}
-	observe.Describe(p.registry, observe.Program{
-		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent, LostLogLines: p.LostLogLines,
+	observe.Describe(m.registry, observe.Program{
+		Version: m.Version, Started: time.Now(), Bus: m.bus, Health: m.report, Running: m.runner.Active, Unsent: unsent, LostLogLines: m.LostLogLines,
 		Sessions: func(ctx context.Context) (n int, err error) {
-			err = p.db.Read(ctx, func(q db.Queryer) error {
-				busy, err := p.store.States.Unfinished(q)
+			err = m.db.Read(ctx, func(q db.Queryer) error {
+				busy, err := m.store.States.Unfinished(q)
 				n = len(busy)
 				return err
 			})
@@ -104,17 +82,16 @@ func (p *program) describe() {
 	})
 }
 
-// startOperations runs the monitoring until ctx ends.
-func (p *program) startOperations(ctx context.Context, work *errgroup.Group) {
-	work.Go(func() error { return p.monitor.Run(ctx) })
-	work.Go(func() error { return p.observer.Requests(ctx, p.bus, p.createdAt) })
-	work.Go(func() error { return p.followConfiguration(ctx) })
-	work.Go(func() error { return p.watchdog(ctx) })
+// start runs the monitoring until ctx ends.
+func (m *monitoring) start(ctx context.Context, work *errgroup.Group) {
+	work.Go(func() error { return m.monitor.Run(ctx) })
+	work.Go(func() error { return m.observer.Requests(ctx, m.bus, m.createdAt) })
+	work.Go(func() error { return m.watchdog(ctx) })
 }
 
-func (p *program) createdAt(ctx context.Context, requestID string) (at int64, err error) {
-	err = p.db.Read(ctx, func(q db.Queryer) error {
-		r, err := p.store.Requests.Request(q, requestID)
+func (m *monitoring) createdAt(ctx context.Context, requestID string) (at int64, err error) {
+	err = m.db.Read(ctx, func(q db.Queryer) error {
+		r, err := m.store.Requests.Request(q, requestID)
 		at = r.CreatedAt
 		return err
 	})
@@ -122,8 +99,8 @@ func (p *program) createdAt(ctx context.Context, requestID string) (at int64, er
 }
 
 // watchdog sends keep-alive messages to the service manager as long as no component hangs.
-func (p *program) watchdog(ctx context.Context) error {
-	every := p.Manager.Watchdog()
+func (m *monitoring) watchdog(ctx context.Context) error {
+	every := m.Manager.Watchdog()
 	if every <= 0 {
 		return nil
 	}
@@ -135,77 +112,77 @@ func (p *program) watchdog(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		p.monitor.Ask() // also detects a component that hangs while the program is idle
-		if !p.monitor.Hangs() {
-			p.tell(notify.Alive)
+		m.monitor.Ask() // also detects a component that hangs while the program is idle
+		if !m.monitor.Hangs() {
+			m.tell(notify.Alive)
 		}
 	}
 }
 
-func (p *program) tell(states ...string) {
-	if err := p.Manager.Tell(states...); err != nil {
-		p.Logger.Warn("the service manager was not told", "error", err)
+func (o *Options) tell(states ...string) {
+	if err := o.Manager.Tell(states...); err != nil {
+		o.Logger.Warn("the service manager was not told", "error", err)
 	}
 }
 
 // newMonitor returns a monitor with a probe for each component that readiness depends on.
-func (p *program) newMonitor() *health.Monitor {
+func (m *monitoring) newMonitor() *health.Monitor {
 	progress := &health.Progress{Stuck: stuckAfter, Must: []string{environment.Group, session.Group}, Now: time.Now}
 	probes := []health.Probe{
-		{Name: "writer", Needed: true, Rests: p.rests, Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
-		{Name: "bus", Needed: true, Rests: p.rests, Run: p.bus.Healthy},
-		{Name: "groups", Rests: p.rests, Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
-		{Name: "runner", Needed: true, Rests: p.rests, Run: p.lostRequests(lostAfter)},
-		{Name: "disk", Rests: p.rests, Run: p.checkDisk(health.DiskAt)},
+		{Name: "writer", Needed: true, Rests: m.rests, Run: func(ctx context.Context) error { return m.db.Probe(ctx, idleWriter) }},
+		{Name: "bus", Needed: true, Rests: m.rests, Run: m.bus.Healthy},
+		{Name: "groups", Rests: m.rests, Run: func(ctx context.Context) error { return m.checkGroups(ctx, progress) }},
+		{Name: "runner", Needed: true, Rests: m.rests, Run: m.lostRequests(lostAfter)},
+		{Name: "disk", Rests: m.rests, Run: m.checkDisk(health.DiskAt)},
 	}
-	for _, s := range p.platforms {
+	for _, s := range m.platforms {
 		progress.Must = append(progress.Must, s.groups()...)
 		probes = append(probes, health.Probe{Name: s.adapter.Platform(), Run: func(context.Context) error { return s.adapter.Healthy() }})
 	}
 	return health.New(health.Options{
 		Probes:   probes,
-		Describe: p.describeTrouble,
+		Describe: m.describeTrouble,
 		Changed: func(part health.Part, err error) {
 			switch part.Status {
 			case health.OK:
-				p.Logger.Info("a part works again", "part", part.Name)
+				m.Logger.Info("a part works again", "part", part.Name)
 			case health.Warning:
-				p.Logger.Warn("a part needs attention", "part", part.Name, "message", part.Message)
+				m.Logger.Warn("a part needs attention", "part", part.Name, "message", part.Message)
 			default:
-				p.Logger.Error("a part does not work", "part", part.Name, "message", part.Message, "error", err)
+				m.Logger.Error("a part does not work", "part", part.Name, "message", part.Message, "error", err)
 			}
 		},
 	})
 }
 
 // published is called with the events that each transaction publishes.
-func (p *program) published(events []event.Event) {
-	p.observer.Published(events)
-	p.monitor.Work()
+func (m *monitoring) published(events []event.Event) {
+	m.observer.Published(events)
+	m.monitor.Work()
 }
 
 // rests reports whether the program is idle: no request runs, and no group has a backlog.
-func (p *program) rests() bool { return p.runner.Active() == 0 && !p.waiting.Load() }
+func (m *monitoring) rests() bool { return m.runner.Active() == 0 && !m.waiting.Load() }
 
 // report returns the health of the components, including the configuration.
-func (p *program) report() health.Report {
-	out := p.monitor.Report()
+func (m *monitoring) report() health.Report {
+	out := m.monitor.Report()
 	part := health.Part{Name: "configuration", Status: health.OK}
-	if trouble := p.reloadTrouble.Load(); trouble != nil {
+	if trouble := m.reloadTrouble.Load(); trouble != nil {
 		part.Status, part.Message = health.Warning, *trouble
 	}
-	out.Parts = append(out.Parts, part, p.sourcesPart(time.Now()), p.sandboxPart())
+	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart())
 	return out
 }
 
 // sandboxPart reports whether commands can run. The doctor command, which may run as another
 // user and outside the service, is not subject to the restrictions of the service.
-func (p *program) sandboxPart() health.Part {
+func (m *monitoring) sandboxPart() health.Part {
 	part := health.Part{Name: "sandbox", Status: health.OK}
 	switch {
-	case p.box.Refuses():
+	case m.box.Refuses():
 		part.Status, part.Message = health.Warning, "commands are refused; the log says why"
-	case p.shown.Missing() > 0:
+	case m.shown.Missing() > 0:
 		part.Status, part.Message = health.Warning, "commands are refused: the workspace, or a path that they are to be shown, is not there; \"lilac doctor\" says which"
 	}
 	return part
@@ -213,9 +190,9 @@ func (p *program) sandboxPart() health.Part {
 
 // describeTrouble returns a message for the public health report. It replaces errors that were
 // not written for people, because they may contain internal details.
-func (p *program) describeTrouble(err error) string {
+func (m *monitoring) describeTrouble(err error) string {
 	if w := fault.ToWire(err); w.Kind != fault.Internal {
-		if url := p.Config.Bus.URL; url.Redis() {
+		if url := m.Config.Bus.URL; url.Redis() {
 			server := redisbus.Server(url.Reveal())
 			return strings.NewReplacer(" at "+server, "", server, "Redis").Replace(w.Message)
 		}
@@ -225,8 +202,8 @@ func (p *program) describeTrouble(err error) string {
 }
 
 // checkGroups checks that the consumer groups make progress.
-func (p *program) checkGroups(ctx context.Context, progress *health.Progress) error {
-	groups, err := p.bus.Groups(ctx)
+func (m *monitoring) checkGroups(ctx context.Context, progress *health.Progress) error {
+	groups, err := m.bus.Groups(ctx)
 	if err != nil {
 		return err
 	}
@@ -237,7 +214,7 @@ func (p *program) checkGroups(ctx context.Context, progress *health.Progress) er
 			Name: g.Group, Waiting: g.Pending + g.Backlog, Oldest: time.Duration(g.OldestMS) * time.Millisecond, Served: g.Active,
 		})
 	}
-	p.waiting.Store(waiting)
+	m.waiting.Store(waiting)
 	if err := progress.Check(backlogs); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "%s", err.Error())
 	}
@@ -246,9 +223,9 @@ func (p *program) checkGroups(ctx context.Context, progress *health.Progress) er
 
 // checkDisk returns a probe of the free disk space of the data directory, which at measures.
 // Its messages are public, so they contain no path.
-func (p *program) checkDisk(at func(path string) (health.Disk, error)) func(context.Context) error {
+func (m *monitoring) checkDisk(at func(path string) (health.Disk, error)) func(context.Context) error {
 	return func(context.Context) error {
-		disk, err := at(p.Config.DataDir)
+		disk, err := at(m.Config.DataDir)
 		if err != nil {
 			return err
 		}
@@ -262,12 +239,12 @@ func (p *program) checkDisk(at func(path string) (health.Disk, error)) func(cont
 // lostRequests returns a probe that finds requests which the store lists as running, but which
 // the runner has not run for longer than after. Requests that are paused at a limit do not
 // count.
-func (p *program) lostRequests(after time.Duration) func(context.Context) error {
+func (m *monitoring) lostRequests(after time.Duration) func(context.Context) error {
 	since := map[string]time.Time{} // only the probe uses it
 	return func(ctx context.Context) error {
 		var running []session.Request
-		err := p.db.Read(ctx, func(q db.Queryer) (err error) {
-			running, err = p.store.Requests.Running(q, "")
+		err := m.db.Read(ctx, func(q db.Queryer) (err error) {
+			running, err = m.store.Requests.Running(q, "")
 			return err
 		})
 		if err != nil {
@@ -275,7 +252,7 @@ func (p *program) lostRequests(after time.Duration) func(context.Context) error 
 		}
 		missing := map[string]time.Time{}
 		for _, r := range running {
-			if r.AwaitsAnswer() || p.runner.IsRunning(r.ID) {
+			if r.AwaitsAnswer() || m.runner.IsRunning(r.ID) {
 				continue
 			}
 			missing[r.ID] = time.Now()

@@ -13,7 +13,7 @@ import (
 // platformProfile implements [router.Profile] and [router.ReplyClaimer] for one
 // platform, with the configuration that is in force.
 type platformProfile struct {
-	p       *program
+	names
 	adapter surface.Adapter
 }
 
@@ -23,37 +23,27 @@ func (o platformProfile) SelfID() string {
 }
 
 func (o platformProfile) Names(q db.Queryer) func(string) string {
-	return o.p.mapper(q, o.adapter.Platform()).In
+	return o.mapper(q, o.adapter.Platform()).In
 }
 
 func (o platformProfile) Mode(s surface.Session) router.Mode {
-	return o.p.listenModes().Of(s)
+	return o.listenModes().Of(s)
 }
 
-func (o platformProfile) Images() bool { return o.p.now.Load().choice.Images }
+func (o platformProfile) Images() bool { return o.now.Load().choice.Images }
 
 func (o platformProfile) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
-	return o.p.workflows.ClaimReply(tx, m)
-}
-
-// listenModes returns the configured modes of Discord's channels.
-func (p *program) listenModes() router.Modes {
-	c := p.now.Load().config.Surface.Discord
-	modes := router.Modes{Default: router.Mode(c.Mode), Channels: map[string]router.Mode{}}
-	for id, channel := range c.Channels {
-		modes.Channels[id] = router.Mode(channel.Mode)
-	}
-	return modes
+	return o.workflows.ClaimReply(tx, m)
 }
 
 // relayRequests implements [relay.Requests].
 type relayRequests struct {
-	p            *program
+	*base
 	interactions *interaction.Service
 }
 
 func (r relayRequests) Mention(q db.Queryer, requestID string) (string, error) {
-	return r.p.workflows.Mention(q, requestID)
+	return r.workflows.Mention(q, requestID)
 }
 
 func (r relayRequests) Paused(q db.Queryer, requestID string) (bool, error) {
@@ -61,18 +51,18 @@ func (r relayRequests) Paused(q db.Queryer, requestID string) (bool, error) {
 }
 
 func (r relayRequests) FinalOutput(q db.Queryer, sessionID, requestID string) ([]event.Payload, error) {
-	return r.p.runner.FinalOutput(q, sessionID, requestID)
+	return r.runner.FinalOutput(q, sessionID, requestID)
 }
 
 // relayFormat implements [relay.Formatter].
 type relayFormat struct {
-	p        *program
+	names
 	platform string
 }
 
 func (f relayFormat) Rewrite(ctx context.Context, text string) (string, []string) {
-	return f.p.rewrite(ctx, f.platform, text)
+	return f.rewrite(ctx, f.platform, text)
 }
 
-func (f relayFormat) Scrub(text string) string  { return f.p.Secrets.Redact(text) }
-func (f relayFormat) BlobSize(ref string) int64 { return f.p.blobs.Size(ref) }
+func (f relayFormat) Scrub(text string) string  { return f.Secrets.Redact(text) }
+func (f relayFormat) BlobSize(ref string) int64 { return f.blobs.Size(ref) }

@@ -9,40 +9,49 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
+	"lilac/internal/serve/httpapi"
 	"lilac/internal/telemetry/notify"
 )
 
-// followConfiguration reloads the configuration on a signal and when the file changes.
-func (p *program) followConfiguration(ctx context.Context) error {
-	if p.Load == nil {
+// reloader applies changes of the configuration.
+type reloader struct {
+	*base
+	hosts *httpapi.Hosts
+	// fileAtStart is the version of the configuration file that the start read.
+	fileAtStart fileState
+}
+
+// follow reloads the configuration on a signal and when the file changes.
+func (r reloader) follow(ctx context.Context) error {
+	if r.Load == nil {
 		return nil
 	}
-	w := &fileWatch{path: p.Config.Sought, busy: p.Config.DataDir, used: p.fileAtStart, logger: p.Logger}
-	return w.run(ctx, p.Reload, func() { p.reload("it was asked for") }, func() { p.reload("the file changed") })
+	w := &fileWatch{path: r.Config.Sought, busy: r.Config.DataDir, used: r.fileAtStart, logger: r.Logger}
+	return w.run(ctx, r.Reload, func() { r.reload("it was asked for") }, func() { r.reload("the file changed") })
 }
 
 // reload applies the settings that may change at runtime. A configuration with a mistake
 // changes nothing.
-func (p *program) reload(why string) {
-	p.tell(notify.Reloading)
-	defer p.tell(notify.Ready)
-	next, warnings, err := p.Load()
+func (r reloader) reload(why string) {
+	r.tell(notify.Reloading)
+	defer r.tell(notify.Ready)
+	next, warnings, err := r.Load()
 	for _, w := range warnings {
-		p.Logger.Warn("the configuration has an oddity", "warning", w.String())
+		r.Logger.Warn("the configuration has an oddity", "warning", w.String())
 	}
-	if err == nil && next.File == "" && p.now.Load().config.File != "" {
-		err = fault.Wrap(fault.Invalid, fs.ErrNotExist, "The configuration file %s is gone", p.Config.Sought)
+	if err == nil && next.File == "" && r.now.Load().config.File != "" {
+		err = fault.Wrap(fault.Invalid, fs.ErrNotExist, "The configuration file %s is gone", r.Config.Sought)
 	}
 	if err == nil {
-		err = p.takeOver(next, why)
+		err = r.takeOver(next, why)
 	}
 	if err != nil {
 		trouble := "the new configuration has a mistake and is not used; \"lilac config check\" says where"
 		if errors.Is(err, fs.ErrNotExist) {
 			trouble = "the configuration file is gone; what it said is still used"
 		}
-		p.Logger.Error("the configuration was not reloaded, the old one stays in force", "reason", why, "error", fault.ToWire(err).Message, "mistakes", mistakes(err))
-		p.reloadTrouble.Store(&trouble)
+		r.Logger.Error("the configuration was not reloaded, the old one stays in force", "reason", why, "error", fault.ToWire(err).Message, "mistakes", mistakes(err))
+		r.reloadTrouble.Store(&trouble)
 	}
 }
 
@@ -52,37 +61,37 @@ func mistakes(err error) int {
 	return len(found) + more
 }
 
-func (p *program) takeOver(next *config.Config, why string) error {
+func (r reloader) takeOver(next *config.Config, why string) error {
 	// Settings that take effect only at the start are compared with the values at the start.
-	merged, change := p.now.Load().config.Adopt(next)
-	p.Secrets.Add(next.Secrets()...)
-	rules, err := p.rules(merged)
+	merged, change := r.now.Load().config.Adopt(next)
+	r.Secrets.Add(next.Secrets()...)
+	rules, err := ruleBuilder{r.base}.rules(merged)
 	if err != nil {
 		return err
 	}
-	if err := p.choose(merged); err != nil {
+	if err := r.choose(merged); err != nil {
 		return err
 	}
-	if err := p.setSources(merged); err != nil {
+	if err := r.sources.set(merged); err != nil {
 		return err
 	}
-	p.env.SetRules(rules)
-	p.hosts.Set(merged.AllowedHosts)
-	p.runner.Configure(runnerSettings(merged))
-	for _, s := range p.platforms {
-		s.router.Configure(p.routerSettings())
+	r.env.SetRules(rules)
+	r.hosts.Set(merged.AllowedHosts)
+	r.runner.Configure(runnerSettings(merged))
+	for _, s := range r.platforms {
+		s.router.Configure(r.routerSettings())
 		s.configure(merged)
 	}
-	if p.Level != nil {
+	if r.Level != nil {
 		var level slog.Level
 		_ = level.UnmarshalText([]byte(merged.Log.Level)) // the configuration was validated
-		p.Level.Set(level)
+		r.Level.Set(level)
 	}
-	p.Logger.Info("the configuration was reloaded", "reason", why, "applied", change.Applied, "need_restart", change.Restart, "model", p.now.Load().choice.String())
-	p.reloadTrouble.Store(nil)
+	r.Logger.Info("the configuration was reloaded", "reason", why, "applied", change.Applied, "need_restart", change.Restart, "model", r.now.Load().choice.String())
+	r.reloadTrouble.Store(nil)
 	if len(change.Restart) > 0 {
 		trouble := "a restart is needed for " + strings.Join(change.Restart, ", ")
-		p.reloadTrouble.Store(&trouble)
+		r.reloadTrouble.Store(&trouble)
 	}
 	return nil
 }

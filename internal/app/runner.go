@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"time"
 
+	"lilac/internal/agent"
 	"lilac/internal/app/observe"
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
@@ -22,36 +24,66 @@ func runnerTables() session.Tables {
 
 // runnerPorts answers the runner's questions; it implements [session.Surfaces],
 // [session.Policy] and [session.Observer].
-type runnerPorts struct{ p *program }
+type runnerPorts struct{ *base }
 
-func (r runnerPorts) HasRelay(client string) bool { return r.p.isPlatform(client) }
+func (r runnerPorts) HasRelay(client string) bool { return r.isPlatform(client) }
 
 func (r runnerPorts) Title(q db.Queryer, client, sessionID string) string {
-	return r.p.titleOf(q, client, sessionID)
+	return names{r.base}.titleOf(q, client, sessionID)
 }
 
 func (r runnerPorts) Grant(q db.Queryer, client, sessionID string) (grant.Grant, error) {
-	return r.p.placeGrant(q, client, sessionID)
+	return r.placeGrant(q, client, sessionID)
 }
 
+// Instructions returns the system prompt: the operator's instructions, then those
+// for the agent and for the platform.
 func (r runnerPorts) Instructions(operators, client string) string {
-	return r.p.instructions(operators, client)
+	in := agent.SystemInput{Instructions: operators, Workspace: r.Config.Workspace, Client: client, Now: time.Now()}
+	if client == task.Client {
+		in.Client = "" // a task has no conversation
+		return agent.SystemPrompt(in) + "\n" + taskInstructions
+	}
+	out := agent.SystemPrompt(in)
+	if r.isPlatform(client) {
+		out += "\n" + agent.ChatInstructions(client)
+	}
+	return out
 }
 
 func (r runnerPorts) Unattended(client string) bool { return client == task.Client }
 
+// NewConversation returns the command that begins a new conversation, "" for none.
+func (r runnerPorts) NewConversation(client string) string {
+	if r.isPlatform(client) {
+		return "/new"
+	}
+	return ""
+}
+
+// Payer returns the session whose budget pays for the work in a session. For a sub-agent's
+// session, that is the session that started it.
 func (r runnerPorts) Payer(q db.Queryer, sessionID string) (string, error) {
-	return r.p.payer(q, sessionID)
+	if !task.IsChild(sessionID) {
+		return "", nil
+	}
+	return r.store.Tasks.PayerOf(q, sessionID)
 }
 
+// Admit asks the rule that started a request whether the request may continue.
 func (r runnerPorts) Admit(ctx context.Context, requestID, sessionID string, more chat.Usage) (*session.Refusal, error) {
-	return r.p.allow(ctx, requestID, sessionID, more)
+	refusal, err := r.env.Allow(ctx, requestID, sessionID, more)
+	if err != nil || refusal == nil {
+		return nil, err
+	}
+	return &session.Refusal{Reason: refusal.Sentence, Quiet: refusal.Announced, Drop: refusal.Queued, DropReason: refusal.QueuedReason}, nil
 }
 
+// RequestEnded reports the end of a sub-agent's request to the task service.
 func (r runnerPorts) RequestEnded(tx *db.Tx, req session.Request) error {
-	return r.p.requestEnded(tx, req)
+	return r.tasks.RequestEnded(tx, req.ID, req.SessionID, req.State, req.Detail)
 }
 
 func (r runnerPorts) ObserveRun(ctx context.Context, run session.RunInfo) (context.Context, func(error)) {
-	return r.p.observer.Run(ctx, observe.Run(run))
+	return r.observer.Run(ctx, observe.Run(run))
 }

@@ -27,22 +27,22 @@ type sources struct {
 	files  *files.Service
 }
 
-// buildSources creates the sources without starting them.
-func (p *program) buildSources() error {
-	p.sources.intake = environment.NewIntake(p.db, p.Seams.Inbox.around(p.store.Inbox))
-	p.sources.clock = clock.New(clock.Options{DB: p.db, Timers: p.store.Timers, Intake: p.sources.intake, Logger: p.Logger})
-	agents, err := written(p.Config)
+// newSources creates the sources without starting them.
+func newSources(b *base) (*sources, error) {
+	s := &sources{intake: environment.NewIntake(b.db, b.Seams.Inbox.around(b.store.Inbox))}
+	s.clock = clock.New(clock.Options{DB: b.db, Timers: b.store.Timers, Intake: s.intake, Logger: b.Logger})
+	agents, err := written(b.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.sources.files = files.New(files.Options{
-		DB: p.db, Known: p.store.WatchedFiles, Intake: p.sources.intake, Exclude: []string{p.Config.DataDir}, AgentWritable: agents, Logger: p.Logger,
+	s.files = files.New(files.Options{
+		DB: b.db, Known: b.store.WatchedFiles, Intake: s.intake, Exclude: []string{b.Config.DataDir}, AgentWritable: agents, Logger: b.Logger,
 	})
-	return p.setSources(p.Config)
+	return s, s.set(b.Config)
 }
 
-// setSources applies the sources of a configuration.
-func (p *program) setSources(c *config.Config) error {
+// set applies the sources of a configuration.
+func (s *sources) set(c *config.Config) error {
 	hooks, err := c.Hooks()
 	if err != nil {
 		return fmt.Errorf("make the webhooks ready: %w", err)
@@ -55,29 +55,29 @@ func (p *program) setSources(c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("make the watched files ready: %w", err)
 	}
-	p.sources.hooks.Store(&hooks)
-	p.sources.clock.Set(timers)
-	p.sources.files.Set(watched)
-	p.sources.intake.SetSources(environment.SourceWebhook, slices.Sorted(maps.Keys(hooks)))
-	p.sources.intake.SetSources(environment.SourceTimer, slices.Sorted(maps.Keys(c.Timers)))
-	p.sources.intake.SetSources(environment.SourceFiles, slices.Sorted(maps.Keys(c.Files)))
+	s.hooks.Store(&hooks)
+	s.clock.Set(timers)
+	s.files.Set(watched)
+	s.intake.SetSources(environment.SourceWebhook, slices.Sorted(maps.Keys(hooks)))
+	s.intake.SetSources(environment.SourceTimer, slices.Sorted(maps.Keys(c.Timers)))
+	s.intake.SetSources(environment.SourceFiles, slices.Sorted(maps.Keys(c.Files)))
 	return nil
 }
 
-// httpSources returns the sources for the HTTP routes.
-func (p *program) httpSources() *httpapi.Sources {
+// http returns the sources for the HTTP routes.
+func (s *sources) http() *httpapi.Sources {
 	return &httpapi.Sources{
-		Intake:  p.sources.intake,
-		Webhook: func(name string) (webhook.Hook, bool) { h, ok := (*p.sources.hooks.Load())[name]; return h, ok },
+		Intake:  s.intake,
+		Webhook: func(name string) (webhook.Hook, bool) { h, ok := (*s.hooks.Load())[name]; return h, ok },
 	}
 }
 
-// sourcesPart returns the health of the sources. The report is public, so it contains no names
+// part returns the health of the sources. The report is public, so it contains no names
 // of sources.
-func (p *program) sourcesPart(now time.Time) health.Part {
+func (s *sources) part(now time.Time) health.Part {
 	part := health.Part{Name: "sources", Status: health.OK}
 	var dropped, broken int
-	for _, c := range p.sources.intake.Counts() {
+	for _, c := range s.intake.Counts() {
 		if c.LastDropped > now.Add(-droppedFor).UnixMilli() {
 			dropped++
 		}

@@ -50,7 +50,7 @@ func TestAStopDuringTheStartIsNoFailure(t *testing.T) {
 // At a stop, event streams end, and open requests get their usual responses.
 func TestAStopEndsStreamsAndLetsWritesFinish(t *testing.T) {
 	s := newSurroundings(t, "", says("Well."))
-	s.p.stopping()
+	s.p.web.stopping()
 	if code, body := s.post("/sessions/s1/prompt", `{"content":"hello"}`); code != http.StatusOK {
 		t.Errorf("a prompt is answered %d %s", code, body)
 	}

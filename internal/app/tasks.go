@@ -4,12 +4,10 @@ import (
 	"context"
 	"io"
 	"path/filepath"
-	"time"
 
 	"lilac/internal/agent/builtin"
 	"lilac/internal/agent/tool"
 	"lilac/internal/core/environment"
-	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
@@ -25,15 +23,15 @@ const taskInstructions = "# Whom you work for\n\nYou are a sub-agent: another ag
 	"Work until it is done, with your tools. Your last message alone is the result: say what you did and found, and what you could not do."
 
 // openTasks creates the service for background tasks with the options of the tools.
-func (p *program) openTasks(opts builtin.Options) (*task.Service, error) {
-	opts.Access = taskAccess{p}
+func (b toolBuilder) openTasks(opts builtin.Options) (*task.Service, error) {
+	opts.Access = taskAccess{b.base}
 	shell, err := builtin.NewShell(opts)
 	if err != nil {
 		return nil, err
 	}
 	return task.New(task.Options{
-		DB: p.db, Store: p.Seams.Tasks.around(store.Tasks{}), Requests: taskRequests{}, Publish: p.Seams.taskEnds(p.db, p.publish), Commands: taskCommands{shell},
-		Dir: filepath.Join(p.Config.DataDir, tasksDir), Limits: p.taskLimits, MaxDepth: event.MaxDepth, Logger: p.Logger,
+		DB: b.db, Store: b.Seams.Tasks.around(store.Tasks{}), Requests: taskRequests{}, Publish: b.Seams.taskEnds(b.db, b.publish), Commands: taskCommands{shell},
+		Dir: filepath.Join(b.Config.DataDir, tasksDir), Limits: b.taskLimits, MaxDepth: event.MaxDepth, Logger: b.Logger,
 	}), nil
 }
 
@@ -45,31 +43,9 @@ type taskRequests struct {
 }
 
 // publish publishes an environment event of Lilac itself.
-func (p *program) publish(tx *db.Tx, e event.EnvEvent) error {
-	_, err := environment.Publish(tx, p.store.Inbox, e)
+func (b toolBuilder) publish(tx *db.Tx, e event.EnvEvent) error {
+	_, err := environment.Publish(tx, b.store.Inbox, e)
 	return err
-}
-
-func (p *program) taskLimits() task.Limits {
-	t := p.now.Load().config.Tasks
-	return task.Limits{
-		PerSession: t.PerSession, Total: t.Total,
-		Time: time.Duration(t.Time), MaxTime: time.Duration(t.MaxTime), OutputBytes: int64(t.Output),
-	}
-}
-
-// payer returns the session whose budget pays for the work in a session. For a sub-agent's
-// session, that is the session that started it.
-func (p *program) payer(q db.Queryer, sessionID string) (string, error) {
-	if !task.IsChild(sessionID) {
-		return "", nil
-	}
-	return p.store.Tasks.PayerOf(q, sessionID)
-}
-
-// requestEnded reports the end of a sub-agent's request to the task service.
-func (p *program) requestEnded(tx *db.Tx, r session.Request) error {
-	return p.tasks.RequestEnded(tx, r.ID, r.SessionID, r.State, r.Detail)
 }
 
 // taskCommands runs the commands of tasks in the same way as the bash tool.
@@ -88,38 +64,38 @@ func (c taskCommands) Run(ctx context.Context, t task.Task, out io.Writer) (task
 
 // taskAccess gives the command of a task its own read-only token, which is valid as long as the
 // task. A task outlives its request.
-type taskAccess struct{ program *program }
+type taskAccess struct{ *base }
 
 var _ builtin.Access = taskAccess{}
 
 func (a taskAccess) Open(call tool.Call) (builtin.Pass, error) {
 	g := grantOf(call)
 	g.TaskID, g.ReadOnly = call.ID, true
-	return a.program.callables.open(g)
+	return a.callables.mint(g)
 }
 
 // backgroundTasks gives callables access to the tasks. It looks them up at each call, because
 // the callables are created first: commands of tasks need tokens of the tool server.
-type backgroundTasks struct{ p *program }
+type backgroundTasks struct{ *base }
 
 var _ callables.Tasks = backgroundTasks{}
 
 func (b backgroundTasks) Start(ctx context.Context, o task.Spec) (task.Task, bool, error) {
-	return b.p.tasks.Start(ctx, o)
+	return b.tasks.Start(ctx, o)
 }
 
 func (b backgroundTasks) Tasks(ctx context.Context, sessionID string, limit int, before string) ([]task.Task, error) {
-	return b.p.tasks.Tasks(ctx, sessionID, limit, before)
+	return b.tasks.Tasks(ctx, sessionID, limit, before)
 }
 
 func (b backgroundTasks) Task(ctx context.Context, id string) (task.Task, error) {
-	return b.p.tasks.Task(ctx, id)
+	return b.tasks.Task(ctx, id)
 }
 
 func (b backgroundTasks) Output(ctx context.Context, t task.Task, offset int64, limit int) (task.OutputPart, error) {
-	return b.p.tasks.Output(ctx, t, offset, limit)
+	return b.tasks.Output(ctx, t, offset, limit)
 }
 
 func (b backgroundTasks) Stop(ctx context.Context, id string, by task.Actor) (task.Task, error) {
-	return b.p.tasks.Stop(ctx, id, by)
+	return b.tasks.Stop(ctx, id, by)
 }

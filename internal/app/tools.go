@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -10,9 +11,40 @@ import (
 	"lilac/internal/agent/builtin"
 	"lilac/internal/agent/egress"
 	"lilac/internal/agent/sandbox"
+	"lilac/internal/agent/tool"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/task"
 	"lilac/internal/foundation/realpath"
 	"lilac/internal/operate/config"
+	"lilac/internal/store"
 )
+
+// toolBuilder builds the tools of the agent, and what their commands need.
+type toolBuilder struct{ *base }
+
+// build opens the tool server and the background tasks, and returns the tools.
+func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
+	files, err := attachments{b.base}.tool()
+	if err != nil {
+		return nil, err
+	}
+	b.callables = &toolService{base: b.base}
+	if err := b.callables.open(ctx, files); err != nil {
+		return nil, err
+	}
+	opts, err := toolOptions(b.Config, b.box, b.callables.sockets.Path, files, b.callables, b.Logger)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := builtin.New(opts)
+	if err != nil {
+		return nil, fmt.Errorf("build the tools: %w", err)
+	}
+	if b.tasks, err = b.openTasks(opts); err != nil {
+		return nil, fmt.Errorf("build background tasks: %w", err)
+	}
+	return append(tools, task.Tool(b.tasks), environment.Tool(b.db, store.RuleEvents{})), nil
+}
 
 // toolOptions returns the options of the tools. Their sockets are created in dir.
 func toolOptions(cfg *config.Config, box sandbox.Sandbox, dir string, files *builtin.Attachments, access builtin.Access, logger *slog.Logger) (builtin.Options, error) {

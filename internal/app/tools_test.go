@@ -86,7 +86,7 @@ func TestAProgramThatTheAgentMayReplaceIsShownAsACopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pass, err := p.callables.open(toolserver.Grant{Callables: []string{"*"}})
+		pass, err := p.callables.mint(toolserver.Grant{Callables: []string{"*"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestTheConfigurationKnowsAllToolsAndCallables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range p.families(nil) {
+	for _, c := range p.callables.families(nil) {
 		names = append(names, c.ID)
 	}
 	slices.Sort(names)
@@ -142,7 +142,7 @@ func TestTheConfigurationKnowsAllToolsAndCallables(t *testing.T) {
 			t.Errorf("grant.Reading has %s, which does not exist", name)
 		}
 	}
-	for _, c := range p.families(nil) {
+	for _, c := range p.callables.families(nil) {
 		if c.Changes && slices.Contains(grant.Reading, c.ID) {
 			t.Errorf("grant.Reading has %s, which changes something", c.ID)
 		}

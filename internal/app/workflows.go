@@ -13,25 +13,25 @@ import (
 	"lilac/internal/store"
 )
 
-// buildWorkflows creates the workflow service. Platforms are connected to it later.
-func (p *program) buildWorkflows() {
-	p.workflows = workflow.New(workflow.Options{
-		DB: p.db, Bus: p.bus, Table: p.Seams.Workflows.around(store.Workflows{}), Waits: store.WorkflowWaits{}, Replies: store.HeldReplies{}, Inbox: p.store.Inbox, Cache: store.SurfaceCache{}, Logger: p.Logger,
+// newWorkflows creates the workflow service. Platforms are connected to it later.
+func newWorkflows(b *base) *workflow.Service {
+	return workflow.New(workflow.Options{
+		DB: b.db, Bus: b.bus, Table: b.Seams.Workflows.around(store.Workflows{}), Waits: store.WorkflowWaits{}, Replies: store.HeldReplies{}, Inbox: b.store.Inbox, Cache: store.SurfaceCache{}, Logger: b.Logger,
 		Check: checkEvents, NewMatcher: lookAt,
 		SessionExists: func(q db.Queryer, sessionID string) (bool, error) {
-			_, known, err := p.store.Sessions.ClientOf(q, sessionID)
+			_, known, err := b.store.Sessions.ClientOf(q, sessionID)
 			return known, err
 		},
-		RequestQueued: p.queued,
-		Causes:        causes{p},
+		RequestQueued: b.queued,
+		Causes:        causes{b},
 	})
 }
 
 // queued reports whether a request of a workflow is queued in the runner, or waits for an
 // unreachable Redis, in which case the runner does not know it yet. A request that cannot be
 // read is not queued.
-func (p *program) queued(q db.Queryer, requestID string) (bool, error) {
-	r, err := p.store.Requests.Request(q, requestID)
+func (b *base) queued(q db.Queryer, requestID string) (bool, error) {
+	r, err := b.store.Requests.Request(q, requestID)
 	switch {
 	case db.IsDamaged(err):
 		return false, nil
@@ -44,39 +44,39 @@ func (p *program) queued(q db.Queryer, requestID string) (bool, error) {
 // causes connects workflows to the environment: workflows read the causes of requests, and the
 // environment counts what workflows start. It looks up the environment at each call, because
 // the environment is created after the workflows.
-type causes struct{ p *program }
+type causes struct{ *base }
 
 var _ workflow.Causes = causes{}
 
 func (c causes) CauseOf(q db.Queryer, requestID string) (workflow.Cause, error) {
-	found, err := c.p.env.CauseOf(q, requestID)
+	found, err := c.env.CauseOf(q, requestID)
 	return workflow.Cause{Depth: found.Depth, Payer: workflow.Payer{Rule: found.Rule, SessionID: found.SessionID}, Grant: found.Grant}, err
 }
 
-func (c causes) DepthOf(q db.Queryer, e event.EnvEvent) (int, error) { return c.p.env.DepthOf(q, e) }
+func (c causes) DepthOf(q db.Queryer, e event.EnvEvent) (int, error) { return c.env.DepthOf(q, e) }
 
 func (c causes) GrantOf(q db.Queryer, e event.EnvEvent) (grant.Grant, error) {
-	return c.p.env.GrantOf(q, environment.Rule{}, e)
+	return c.env.GrantOf(q, environment.Rule{}, e)
 }
 
 func (c causes) Charge(tx *db.Tx, p workflow.Payer, depth int, command event.Event) (bool, error) {
-	return c.p.env.Charge(context.Background(), tx, environment.Run{
+	return c.env.Charge(context.Background(), tx, environment.Run{
 		Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: command.ID, Type: command.Type, RequestID: command.Headers.RequestID(),
 	})
 }
 
 func (c causes) EndChain(tx *db.Tx, p workflow.Payer, depth int, workflowID string) error {
-	return c.p.env.EndChain(tx, environment.Run{Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: workflow.Group + ":" + workflowID, Type: event.CmdWorkflowCreate})
+	return c.env.EndChain(tx, environment.Run{Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: workflow.Group + ":" + workflowID, Type: event.CmdWorkflowCreate})
 }
 
 // asker returns the person whose message a request answers, or "" if the session does not know.
-func (p *program) asker(ctx context.Context, requestID string) (userID string, err error) {
-	err = p.db.Read(ctx, func(q db.Queryer) error {
-		r, err := p.store.Requests.Request(q, requestID)
+func (c *toolService) asker(ctx context.Context, requestID string) (userID string, err error) {
+	err = c.db.Read(ctx, func(q db.Queryer) error {
+		r, err := c.store.Requests.Request(q, requestID)
 		if err != nil {
 			return err
 		}
-		state, err := p.store.States.State(q, r.SessionID)
+		state, err := c.store.States.State(q, r.SessionID)
 		if err == nil && state.Active != nil && state.Active.RequestID == requestID {
 			userID = state.Active.Asker
 		}

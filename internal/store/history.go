@@ -103,13 +103,33 @@ func (History) Message(q db.Queryer, sessionID, id string) (session.HistoryMessa
 	return out[0], nil
 }
 
-// Conversation returns the newest summary and the messages that it does not cover.
+var conversationsMigration = db.Migration{Name: "store.0010-conversations", SQL: `
+CREATE TABLE conversation_starts (
+	session_id TEXT NOT NULL,
+	seq        INTEGER NOT NULL,
+	at         INTEGER NOT NULL,
+	PRIMARY KEY (session_id, seq)
+) STRICT, WITHOUT ROWID;
+`}
+
+// BeginConversation implements [session.HistoryTable].
+func (History) BeginConversation(tx *db.Tx, sessionID string, seq int64) error {
+	_, err := tx.Exec(`INSERT INTO conversation_starts (session_id, seq, at) VALUES (?, ?, ?) ON CONFLICT (session_id, seq) DO UPDATE SET at = excluded.at`,
+		sessionID, seq, tx.Now().UnixMilli())
+	return wrap("begin conversation", err)
+}
+
+// Conversation returns the newest summary and the messages that it does not cover, as
+// far as they belong to the newest conversation of the session.
 func (History) Conversation(q db.Queryer, sessionID string) (out session.Conversation, err error) {
+	if err := q.QueryRow(`SELECT coalesce(max(seq), 0) FROM conversation_starts WHERE session_id = ?`, sessionID).Scan(&out.KeptFrom); err != nil {
+		return out, fmt.Errorf("read conversation start: %w", err)
+	}
 	var keptFrom, seq, createdAt, checksum int64
 	var requestID string
 	var data []byte
 	err = q.QueryRow(`SELECT seq, request_id, kept_from, created_at, json, checksum FROM compactions
-		WHERE session_id = ? ORDER BY seq DESC LIMIT 1`, sessionID).
+		WHERE session_id = ? AND kept_from >= ? ORDER BY seq DESC LIMIT 1`, sessionID, out.KeptFrom).
 		Scan(&seq, &requestID, &keptFrom, &createdAt, &data, &checksum)
 	switch {
 	case err == nil:
@@ -120,7 +140,7 @@ func (History) Conversation(q db.Queryer, sessionID string) (out session.Convers
 	case !errors.Is(err, db.ErrNoRows):
 		return out, fmt.Errorf("read compaction: %w", err)
 	}
-	out.Messages, err = collect(q, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND seq >= ? ORDER BY seq`, sessionID, keptFrom)
+	out.Messages, err = collect(q, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND seq >= ? ORDER BY seq`, sessionID, out.KeptFrom)
 	return out, wrap("read history", err)
 }
 

@@ -217,7 +217,11 @@ func scanEntry(requestID string) func(scanner) (session.StoryEntry, error) {
 	}
 }
 
+// conversationStart is a subquery for the time at which the newest conversation of a
+// session began.
+const conversationStart = `(SELECT coalesce(max(at), 0) FROM conversation_starts WHERE session_id = ?)`
+
 // Ran implements [router.Table].
 func (Requests) Ran(q db.Queryer, sessionID, requestID string) (bool, error) {
-	return exists(q, `SELECT 1 FROM requests WHERE id = ? AND session_id = ?`, requestID, sessionID)
+	return exists(q, `SELECT 1 FROM requests WHERE id = ? AND session_id = ? AND created_at >= `+conversationStart, requestID, sessionID, sessionID)
 }

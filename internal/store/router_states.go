@@ -85,7 +85,8 @@ type ForwardedMessages struct{}
 // MarkForwarded implements [router.Table].
 func (ForwardedMessages) MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error {
 	for _, id := range messageIDs {
-		if _, err := tx.Exec(`INSERT INTO router_forwarded (platform, session_id, message_id, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		if _, err := tx.Exec(`INSERT INTO router_forwarded (platform, session_id, message_id, at) VALUES (?, ?, ?, ?)
+			ON CONFLICT (platform, session_id, message_id) DO UPDATE SET at = excluded.at`,
 			platform, sessionID, id, tx.Now().UnixMilli()); err != nil {
 			return fmt.Errorf("mark message as forwarded: %w", err)
 		}
@@ -106,6 +107,12 @@ func (ForwardedMessages) UnmarkForwarded(tx *db.Tx, platform, sessionID string, 
 // Forwarded implements [router.Table].
 func (ForwardedMessages) Forwarded(q db.Queryer, platform, sessionID, messageID string) (bool, error) {
 	return exists(q, `SELECT 1 FROM router_forwarded WHERE platform = ? AND session_id = ? AND message_id = ?`, platform, sessionID, messageID)
+}
+
+// Remembered implements [router.Table].
+func (ForwardedMessages) Remembered(q db.Queryer, platform, sessionID, messageID string) (bool, error) {
+	return exists(q, `SELECT 1 FROM router_forwarded WHERE platform = ? AND session_id = ? AND message_id = ? AND at >= `+conversationStart,
+		platform, sessionID, messageID, sessionID)
 }
 
 // TrimForwarded deletes the marks of messages that were forwarded before a time. A reply

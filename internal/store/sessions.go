@@ -137,6 +137,7 @@ func deleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM requests WHERE session_id = ?`,
 		`DELETE FROM history WHERE session_id = ?`,
 		`DELETE FROM compactions WHERE session_id = ?`,
+		`DELETE FROM conversation_starts WHERE session_id = ?`,
 		`DELETE FROM session_inbox WHERE session_id = ?`,
 		`DELETE FROM session_state WHERE session_id = ?`,
 		`DELETE FROM usage_sessions WHERE session_id = ?`,

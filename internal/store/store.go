@@ -46,5 +46,5 @@ var Migrations = []db.Migration{
 	budgetsMigration, checksumMigration, rulesMigration, discordMigration, searchLaterMigration, ageMigration, operatorsMigration,
 	workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration,
 	watchedMigration, ruleChecksumMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration,
-	outboxChannelsMigration, segmentMigration,
+	outboxChannelsMigration, segmentMigration, conversationsMigration,
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // maxLinks bounds the symbolic links in a path.
@@ -142,7 +143,7 @@ func openPlain(root *os.Root, rel string) (*os.File, fs.FileInfo, error) {
 	if err := plain(info, rel); err != nil {
 		return nil, nil, err
 	}
-	file, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := root.OpenFile(rel, os.O_RDONLY|osfile.NonBlocking, 0)
 	if err != nil {
 		return nil, nil, err
 	}

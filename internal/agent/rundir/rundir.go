@@ -13,7 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"lilac/internal/foundation/osfile"
 )
 
 const (
@@ -69,7 +70,7 @@ func (d *Dir) removeEarlier() error {
 	if err != nil || !info.IsDir() {
 		return nil // it is gone
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Getuid() {
+	if uid, _, ok := osfile.Owner(info); ok && uid != os.Getuid() {
 		return nil
 	}
 	if err := os.RemoveAll(path); err != nil {

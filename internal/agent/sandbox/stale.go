@@ -5,7 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"lilac/internal/foundation/osfile"
 )
 
 // probePrefix is the prefix of the directories in which sandboxes are tried.
@@ -42,7 +43,7 @@ func removeStale(temp string) {
 		}
 		dir := filepath.Join(temp, e.Name())
 		if lock, held := lockDir(dir); held {
-			_ = syscall.Rmdir(dir) // a directory that stays is harmless
+			_ = os.Remove(dir) // a directory that stays is harmless
 			_ = lock.Close()
 		}
 	}
@@ -51,14 +52,14 @@ func removeStale(temp string) {
 // lockDir locks a directory of this user, unless another process has locked it. The kernel
 // releases the lock when the process ends, in whatever way.
 func lockDir(dir string) (lock *os.File, held bool) {
-	lock, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	lock, err := osfile.OpenDir(dir)
 	if err != nil {
 		return nil, false
 	}
 	info, err := lock.Stat()
 	if err == nil {
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		held = ok && int(stat.Uid) == os.Getuid() && syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+		uid, _, known := osfile.Owner(info)
+		held = (!known || uid == os.Getuid()) && osfile.TryLock(lock) == nil
 	}
 	// It may have been removed before it was locked.
 	if now, err := os.Lstat(dir); !held || err != nil || !os.SameFile(info, now) {

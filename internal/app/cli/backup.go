@@ -14,7 +14,7 @@ import (
 	"lilac/internal/operate/backup"
 )
 
-func (c *cli) backup() *cobra.Command {
+func backupCommand(c *cli) *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up the database and files, also while the server runs",
@@ -42,7 +42,7 @@ func (c *cli) backup() *cobra.Command {
 	})
 }
 
-func (c *cli) restore() *cobra.Command {
+func restoreCommand(c *cli) *cobra.Command {
 	var check bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "restore FILE",
@@ -76,17 +76,17 @@ func (c *cli) restore() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) printBackup(m backup.Manifest, what string) error {
+func (p *printer) printBackup(m backup.Manifest, what string) error {
 	bad := m.Damaged()
-	if c.json {
-		err := c.printJSON(map[string]any{"made": m.Made, "version": m.Version, "storeId": m.StoreID, "files": len(m.Entries), "bytes": m.Bytes(), "damaged": append([]string{}, bad...), "unread": append([]string{}, m.Unread...)})
+	if p.json {
+		err := p.printJSON(map[string]any{"made": m.Made, "version": m.Version, "storeId": m.StoreID, "files": len(m.Entries), "bytes": m.Bytes(), "damaged": append([]string{}, bad...), "unread": append([]string{}, m.Unread...)})
 		return errors.Join(err, damagedFiles(bad), unreadDirs(m.Unread))
 	}
 	verified := "all verified"
 	if len(bad)+len(m.Unread) > 0 {
 		verified = "some damaged or missing"
 	}
-	_, err := fmt.Fprintf(c.out, "%s: store %s at %s, database and %d stored files, %d KiB, %s.\n",
+	_, err := fmt.Fprintf(p.out, "%s: store %s at %s, database and %d stored files, %d KiB, %s.\n",
 		text.Sanitize(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10, verified)
 	return errors.Join(err, damagedFiles(bad), unreadDirs(m.Unread))
 }

@@ -65,7 +65,7 @@ func TestBackupReportsUnreadableDirectories(t *testing.T) {
 	m := backup.Manifest{Entries: []backup.Entry{{Name: db.FileName}}, Unread: []string{"blobs/ab", "blobs/\x1bcd"}}
 	for _, json := range []bool{false, true} {
 		var out strings.Builder
-		err := (&cli{out: &out, json: json}).printBackup(m, "b is whole")
+		err := (&printer{out: &out, json: json}).printBackup(m, "b is whole")
 		if fault.KindOf(err) != fault.Internal || !strings.Contains(err.Error(), "blobs/ab, blobs/") || strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("it ends with %v", err)
 		}
@@ -74,7 +74,7 @@ func TestBackupReportsUnreadableDirectories(t *testing.T) {
 		}
 	}
 	m.Unread = nil
-	if err := (&cli{out: io.Discard}).printBackup(m, "b is whole"); err != nil {
+	if err := (&printer{out: io.Discard}).printBackup(m, "b is whole"); err != nil {
 		t.Errorf("control: it ends with %v", err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 // maxPiped limits a message that is read from a pipe, in bytes.
 const maxPiped = 900 << 10
 
-func (c *cli) chat() *cobra.Command {
+func chatCommand(c *cli) *cobra.Command {
 	var sessionID string
 	cmd := &cobra.Command{
 		Use:   "chat [MESSAGE...]",
@@ -35,17 +35,13 @@ func (c *cli) chat() *cobra.Command {
 			"With a message as an argument or from a pipe, the command sends it, prints the answer and ends.",
 		Args:    cobra.ArbitraryArgs,
 		Example: "  lilac chat\n  lilac chat --session 01k2…\n  lilac chat what is new\n  echo hi | lilac chat",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			t := &talk{cli: c, server: server, session: sessionID, typed: isTerminal(c.in), terminal: isTerminal(c.out), done: make(chan struct{}, 1)}
 			if len(args) > 0 || !t.typed {
 				return t.once(cmd.Context(), strings.Join(args, " "))
 			}
 			return t.interactive(cmd.Context())
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&sessionID, "session", "", "continue this conversation `id`")
 	return cmd

@@ -41,7 +41,7 @@ func TestChatPrintsWhyNoAnswerComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	talk := &talk{cli: &cli{out: &stdout, err: &stderr}, server: server, session: "s1"}
+	talk := &talk{cli: &cli{printer: printer{out: &stdout, err: &stderr}}, server: server, session: "s1"}
 	// quietly returns what watch prints after three ticks without an event. The fourth send
 	// succeeds only when the third tick has been handled.
 	quietly := func() string {
@@ -103,7 +103,7 @@ func TestInterruptedChatCancelsOnlyItsRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	talk := &talk{cli: &cli{out: io.Discard, err: io.Discard}, server: server, session: "s1"}
+	talk := &talk{cli: &cli{printer: printer{out: io.Discard, err: io.Discard}}, server: server, session: "s1"}
 	if err := talk.once(ctx, "hi"); fault.KindOf(err) != fault.Cancelled {
 		t.Errorf("it ended with %v", err)
 	}
@@ -177,7 +177,7 @@ func talkTo(t *testing.T, h http.HandlerFunc) *talk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &talk{cli: &cli{out: io.Discard, err: io.Discard}, server: server, session: "s1", done: make(chan struct{}, 1)}
+	return &talk{cli: &cli{printer: printer{out: io.Discard, err: io.Discard}}, server: server, session: "s1", done: make(chan struct{}, 1)}
 }
 
 // A line that the terminal may have truncated is not sent, because the user does not see that

@@ -22,12 +22,12 @@ func call(t *testing.T, in string, env map[string]string, args ...string) (out, 
 	t.Helper()
 	home := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	c := &cli{in: strings.NewReader(in), out: &stdout, err: &stderr, getenv: func(name string) string {
+	c := &cli{in: strings.NewReader(in), printer: printer{out: &stdout, err: &stderr}, locator: locator{getenv: func(name string) string {
 		if name == "HOME" {
 			return home
 		}
 		return env[name]
-	}}
+	}}}
 	code = c.run(t.Context(), args)
 	return stdout.String(), stderr.String(), code
 }

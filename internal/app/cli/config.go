@@ -9,7 +9,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-func (c *cli) config() *cobra.Command {
+func configCommand(c *cli) *cobra.Command {
 	check := &cobra.Command{
 		Use:     "check",
 		Short:   "Check the configuration",

@@ -9,18 +9,14 @@ import (
 	"lilac/internal/operate/client"
 )
 
-func (c *cli) dlq() *cobra.Command {
+func dlqCommand(c *cli) *cobra.Command {
 	var page client.Page
 	list := withPage(c.withJSON(&cobra.Command{
 		Use:     "list",
 		Short:   "List dead letters, newest first",
 		Example: "  lilac dlq list --json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			letters, err := server.DeadLetters(cmd.Context(), page)
 			if err != nil {
 				return err
@@ -33,24 +29,20 @@ func (c *cli) dlq() *cobra.Command {
 				rows = append(rows, []string{l.ID, l.Group, string(l.Event.Type), strconv.Itoa(l.Attempts), when(l.At), l.Reason})
 			}
 			return c.table("ID GROUP TYPE ATTEMPTS WHEN REASON", rows)
-		},
+		}),
 	}), &page)
 	show := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show a dead letter with its event, as JSON",
 		Example: "  lilac dlq show 12",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			letter, err := server.DeadLetter(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return c.printJSON(letter)
-		},
+		}),
 	}
 	replay := &cobra.Command{
 		Use:     "replay ID...",

@@ -1,16 +1,25 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"lilac/internal/app"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/trial"
+	"lilac/internal/operate/config"
 	"lilac/internal/operate/doctor"
 	"lilac/internal/telemetry/tracing"
 )
 
-func (c *cli) doctor() *cobra.Command {
+// doctorTrial bounds the real call of the model. Slow local models need longer; "lilac models test"
+// waits for them.
+const doctorTrial = time.Minute
+
+func doctorCommand(c *cli) *cobra.Command {
 	var deep, online bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "doctor",
@@ -18,7 +27,7 @@ func (c *cli) doctor() *cobra.Command {
 		Long: "Checks the configuration, directories, disk, database, bus, clock, sandbox, keys, model, Discord\n" +
 			"bot, ports and running server, and suggests fixes. It changes nothing. The exit code is 1 if a\n" +
 			"check fails.",
-		Example: "  lilac doctor\n  lilac doctor --online    # also ask the provider about the key, the model and the time\n  lilac doctor --deep    # also read every row, stored file and event in Redis; stop the server first",
+		Example: "  lilac doctor\n  lilac doctor --online    # also ask the provider about the key, the model and the time, and call the model once with a tool\n  lilac doctor --deep    # also read every row, stored file and event in Redis; stop the server first",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, warnings, err := c.read()
@@ -34,10 +43,15 @@ func (c *cli) doctor() *cobra.Command {
 			_, _, traces := tracing.Environment(c.getenv)
 			return c.diagnose(doctor.Examine(ctx, doctor.Patient{
 				Config: cfg, Warnings: warnings, Server: server, Unfound: err, Traces: traces, Deep: deep, Online: online,
+				Try: func(m config.ModelChoice) trial.Report {
+					ctx, cancel := context.WithTimeout(ctx, doctorTrial)
+					defer cancel()
+					return trial.Run(ctx, app.NewModel(m), time.Now)
+				},
 			}))
 		},
 	})
-	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether the key is valid")
+	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether the key is valid, and make a small real call with a tool")
 	cmd.Flags().BoolVar(&deep, "deep", false, "verify every row of the database, every stored file and every event in Redis")
 	return cmd
 }
@@ -55,16 +69,16 @@ func (c *cli) diagnose(findings []doctor.Finding) error {
 	return nil
 }
 
-func (c *cli) printFindings(findings []doctor.Finding) error {
-	if c.json {
-		return c.printJSON(findings)
+func (p *printer) printFindings(findings []doctor.Finding) error {
+	if p.json {
+		return p.printJSON(findings)
 	}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(c.out, "%-8s %-15s %s\n", f.Status, f.Check, oneLine(f.Message)); err != nil {
+		if _, err := fmt.Fprintf(p.out, "%-8s %-15s %s\n", f.Status, f.Check, oneLine(f.Message)); err != nil {
 			return err
 		}
 		if f.Advice != "" {
-			fmt.Fprintf(c.out, "%-8s %-15s → %s\n", "", "", f.Advice)
+			fmt.Fprintf(p.out, "%-8s %-15s → %s\n", "", "", f.Advice)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"lilac/internal/operate/client"
 )
 
-func (c *cli) events() *cobra.Command {
+func eventsCommand(c *cli) *cobra.Command {
 	var t tailer
 	tail := c.withJSON(&cobra.Command{
 		Use:   "tail",
@@ -43,7 +43,7 @@ func (c *cli) events() *cobra.Command {
 	tail.Flags().StringVar(&t.session, "session", "", "only events of this session `id`")
 	tail.Flags().BoolVar(&t.fromBegin, "from-begin", false, "with --topic: start with the oldest retained event")
 	cmd := &cobra.Command{Use: "events", Short: "Follow and publish events", Example: "  lilac events tail\n  lilac events publish --type deploy.done"}
-	cmd.AddCommand(tail, c.publish())
+	cmd.AddCommand(tail, publishCommand(c))
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 	"lilac/internal/operate/doctor"
 )
 
-func (c *cli) groups() *cobra.Command {
+func groupsCommand(c *cli) *cobra.Command {
 	list := c.withJSON(&cobra.Command{
 		Use:     "list",
 		Short:   "List consumer groups and their backlog",

@@ -7,21 +7,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
 	"lilac/internal/telemetry/health"
 )
 
-func (c *cli) health() *cobra.Command {
+func healthCommand(c *cli) *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:     "health",
 		Short:   "Report whether the server is healthy",
 		Long:    "Prints the status of each component of the running server. The exit code is 0 if the server is ready. Use it for container health checks and in scripts.",
 		Example: "  lilac health\n  lilac health --json | jq .parts",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			report, err := server.Health(cmd.Context())
 			if err != nil {
 				return err
@@ -35,14 +32,14 @@ func (c *cli) health() *cobra.Command {
 				err = fault.New(fault.Unavailable, "Not ready: %s.", report.Reason())
 			}
 			return err
-		},
+		}),
 	})
 }
 
-func (c *cli) printParts(parts []health.Part) error {
+func (p *printer) printParts(parts []health.Part) error {
 	var errs []error
-	for _, p := range parts {
-		_, err := fmt.Fprintf(c.out, "%-8s %-15s %s\n", p.Status, oneLine(p.Name), oneLine(p.Message))
+	for _, part := range parts {
+		_, err := fmt.Fprintf(p.out, "%-8s %-15s %s\n", part.Status, oneLine(part.Name), oneLine(part.Message))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -4,20 +4,18 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"lilac/internal/operate/client"
 )
 
-func (c *cli) login() *cobra.Command {
+func loginCommand(c *cli) *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:     "login",
 		Short:   "Print a new login link for the page",
 		Long:    "Gets a link from the running server that logs a browser in. The link is valid once, for ten minutes.",
 		Example: "  lilac login\n  xdg-open \"$(lilac login)\"",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			link, err := server.Login(cmd.Context())
 			if err != nil {
 				return err
@@ -27,6 +25,6 @@ func (c *cli) login() *cobra.Command {
 			}
 			_, err = fmt.Fprintln(c.out, link)
 			return err
-		},
+		}),
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/app"
 )
@@ -25,7 +27,10 @@ func Main(o Options) int {
 	if code, ran := runTools(context.Background(), os.Args); ran {
 		return code
 	}
-	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, seams: o.Seams, release: o.Version}
+	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}, seams: o.Seams, release: o.Version}
 	c.secrets.AddEnvironment(os.Environ())
 	return c.run(context.Background(), os.Args[1:])
 }
+
+// Commands returns the commands, for generators of documentation. They must not be run.
+func Commands() *cobra.Command { return (&cli{}).root() }

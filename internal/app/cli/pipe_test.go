@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 				}
 			}()
 		}
-		c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
+		c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}}
 		os.Exit(c.run(context.Background(), []string{"serve", "--addr", "127.0.0.1:0", "--log-level", "debug"}))
 	}
 	os.Exit(m.Run())

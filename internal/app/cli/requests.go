@@ -12,7 +12,7 @@ import (
 	"lilac/internal/operate/client"
 )
 
-func (c *cli) requests() *cobra.Command {
+func requestsCommand(c *cli) *cobra.Command {
 	var page client.Page
 	var sessionID string
 	list := withPage(c.withJSON(&cobra.Command{
@@ -20,11 +20,7 @@ func (c *cli) requests() *cobra.Command {
 		Short:   "List requests, newest first",
 		Example: "  lilac requests list\n  lilac requests list --session 01k2… --json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			requests, next, err := server.Requests(cmd.Context(), sessionID, page)
 			if err != nil {
 				return err
@@ -40,7 +36,7 @@ func (c *cli) requests() *cobra.Command {
 				})
 			}
 			return c.page("ID STATE CREATED STEPS TOKENS COST", rows, next)
-		},
+		}),
 	}), &page)
 	list.Flags().StringVar(&sessionID, "session", "", "only requests of this session `id`")
 
@@ -50,11 +46,7 @@ func (c *cli) requests() *cobra.Command {
 		Long:    "Prints the trigger of the request, each step with its tools, tokens, cost and times, and its end.",
 		Example: "  lilac requests show web:01k2…:01k2…",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			story, err := server.Story(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -64,12 +56,12 @@ func (c *cli) requests() *cobra.Command {
 			}
 			c.printStory(story)
 			return nil
-		},
+		}),
 	})
 	cmd := &cobra.Command{Use: "requests", Short: "List, show, continue and stop requests", Example: "  lilac requests show web:01k2…:01k2…"}
 	cmd.AddCommand(list, show,
-		c.answer(session.Continue, "Continue a request that is paused at a limit"),
-		c.answer(session.Stop, "End a request that is paused at a limit"))
+		answerCommand(c, session.Continue, "Continue a request that is paused at a limit"),
+		answerCommand(c, session.Stop, "End a request that is paused at a limit"))
 	return cmd
 }
 
@@ -81,10 +73,10 @@ func stateOf(r session.Request) string {
 	return string(r.State)
 }
 
-func (c *cli) printStory(s session.Story) {
+func (p *printer) printStory(s session.Story) {
 	line := func(name, value string) {
 		if value != "" && value != "-" && value != "0" {
-			fmt.Fprintf(c.out, "%-10s %s\n", name, oneLine(value))
+			fmt.Fprintf(p.out, "%-10s %s\n", name, oneLine(value))
 		}
 	}
 	line("request", s.ID)
@@ -106,27 +98,23 @@ func (c *cli) printStory(s session.Story) {
 	if len(s.Entries) == 0 {
 		return
 	}
-	fmt.Fprintln(c.out)
+	fmt.Fprintln(p.out)
 	for _, e := range s.Entries {
 		if e.Kind == session.EntryDamaged { // its time is unknown
-			fmt.Fprintf(c.out, "%10s %s\n", "", oneLine(e.Detail))
+			fmt.Fprintf(p.out, "%10s %s\n", "", oneLine(e.Detail))
 			continue
 		}
-		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, text.Sanitize(e.Kind), text.TruncateRunes(oneLine(describe(e)), 160))
+		fmt.Fprintf(p.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, text.Sanitize(e.Kind), text.TruncateRunes(oneLine(describe(e)), 160))
 	}
 }
 
-func (c *cli) answer(a session.Answer, short string) *cobra.Command {
+func answerCommand(c *cli, a session.Answer, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: string(a) + " ID", Short: short,
 		Example: "  lilac requests " + string(a) + " web:01k2…:01k2…",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			return server.Answer(cmd.Context(), args[0], a)
-		},
+		}),
 	}
 }

@@ -27,17 +27,28 @@ import (
 
 // cli holds what every command shares: the streams and the global flags.
 type cli struct {
-	in       io.Reader
+	printer
+	locator
+	in      io.Reader
+	seams   app.Seams
+	release string
+}
+
+// printer prints results and errors.
+type printer struct {
 	out, err io.Writer
-	getenv   func(string) string
-	seams    app.Seams
-	release  string
+	// json is the flag --json.
+	json bool
 	// secrets are redacted on standard error.
 	secrets logs.Secrets
+}
 
-	file  string
-	flags config.Flags
-	json  bool
+// locator finds the configuration and the server that the flags and the environment
+// select.
+type locator struct {
+	getenv func(string) string
+	file   string
+	flags  config.Flags
 }
 
 // run executes one command line and returns the exit code.
@@ -60,13 +71,13 @@ func (c *cli) run(ctx context.Context, args []string) int {
 
 // printError prints an error on one line, and each mistake in the configuration on its
 // own line.
-func (c *cli) printError(err error) {
+func (p *printer) printError(err error) {
 	found, more := config.Each(err)
 	for _, e := range found {
-		fmt.Fprintln(c.err, "lilac:", oneLine(c.secrets.Redact(e.Error())))
+		fmt.Fprintln(p.err, "lilac:", oneLine(p.secrets.Redact(e.Error())))
 	}
 	if more > 0 {
-		fmt.Fprintf(c.err, "lilac: %d more mistakes\n", more)
+		fmt.Fprintf(p.err, "lilac: %d more mistakes\n", more)
 	}
 }
 
@@ -90,7 +101,7 @@ func (c *cli) root() *cobra.Command {
 	flags.StringVar(&c.file, "config", "", "configuration `file` (default ~/.lilac/config.yaml, or LILAC_CONFIG)")
 	flags.StringVar(&c.flags.Addr, "addr", "", "`host:port` of the server (default 127.0.0.1:7420, or LILAC_ADDR)")
 	flags.StringVar(&c.flags.DataDir, "data", "", "data `directory` (default ~/.lilac, or LILAC_DATA_DIR)")
-	root.AddCommand(c.serve(), c.chat(), c.events(), c.sessions(), c.requests(), c.tasks(), c.workflows(), c.dlq(), c.groups(), c.rules(), c.sources(), c.webhooks(), c.tools(), c.config(), c.doctor(), c.health(), c.backup(), c.restore(), c.login(), c.version())
+	root.AddCommand(serveCommand(c), chatCommand(c), eventsCommand(c), sessionsCommand(c), requestsCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c), rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c), configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), loginCommand(c), versionCommand(c))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
@@ -188,14 +199,17 @@ func (c *cli) load() (*config.Config, error) {
 	return cfg, err
 }
 
-// read reads the configuration that the command line selects.
-func (c *cli) read() (*config.Config, []config.Warning, error) {
-	return config.Load(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
+// source returns the configuration that the command line selects.
+func (l *locator) source() config.Source {
+	return config.Source{File: l.file, Flags: l.flags, Getenv: l.getenv}
 }
+
+// read reads the configuration that the command line selects.
+func (l *locator) read() (*config.Config, []config.Warning, error) { return config.Load(l.source()) }
 
 // locate finds the data directory, even if the configuration has mistakes.
 func (c *cli) locate() (config.Location, error) {
-	at, err := config.Locate(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
+	at, err := config.Locate(c.source())
 	c.secrets.Add(at.Token.Reveal())
 	return at, err
 }
@@ -214,14 +228,25 @@ func (c *cli) connect() (*client.Client, error) {
 	return client.Connect(client.Options{Addr: addr, DataDir: at.DataDir, Token: at.Token.Reveal()})
 }
 
+// onServer returns a command's RunE that connects to the running server first.
+func (c *cli) onServer(run func(cmd *cobra.Command, server *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		server, err := c.connect()
+		if err != nil {
+			return err
+		}
+		return run(cmd, server, args)
+	}
+}
+
 // withJSON adds --json to a command that prints data.
-func (c *cli) withJSON(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+func (p *printer) withJSON(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&p.json, "json", false, "print JSON")
 	return cmd
 }
 
 // printJSON prints v with indentation.
-func (c *cli) printJSON(v any) error {
+func (p *printer) printJSON(v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -229,7 +254,7 @@ func (c *cli) printJSON(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
-	if _, err := c.out.Write(text.SanitizeJSON(buf.Bytes())); err != nil {
+	if _, err := p.out.Write(text.SanitizeJSON(buf.Bytes())); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
 	return nil

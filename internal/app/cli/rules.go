@@ -18,6 +18,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/text"
+	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
 )
 
@@ -37,7 +38,7 @@ type ruleStatus struct {
 	Last     []environment.Run  `json:"last"`
 }
 
-func (c *cli) rules() *cobra.Command {
+func rulesCommand(c *cli) *cobra.Command {
 	list := c.withJSON(&cobra.Command{
 		Use:   "list",
 		Short: "List the rules with their activity and cost today",
@@ -46,11 +47,7 @@ func (c *cli) rules() *cobra.Command {
 			"because of a rate limit; \"lilac rules show\" prints the reasons. Days begin at midnight UTC.",
 		Example: "  lilac rules list",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			var raw json.RawMessage
 			if err := server.Call(cmd.Context(), "GET", "/rules", nil, &raw); err != nil {
 				return err
@@ -59,7 +56,7 @@ func (c *cli) rules() *cobra.Command {
 				return c.printJSON(raw)
 			}
 			return c.printRules(raw)
-		},
+		}),
 	})
 	test := c.withJSON(&cobra.Command{
 		Use:   "test FILE",
@@ -132,7 +129,7 @@ func (c *cli) showRule(ctx context.Context, name string) error {
 	return c.table("WHEN OUTCOME TYPE EVENT SESSION REQUEST", rows)
 }
 
-func (c *cli) printRules(raw json.RawMessage) error {
+func (p *printer) printRules(raw json.RawMessage) error {
 	var answer struct {
 		Rules []ruleStatus `json:"rules"`
 	}
@@ -161,10 +158,10 @@ func (c *cli) printRules(raw json.RawMessage) error {
 			strconv.FormatInt(held, 10), strconv.FormatInt(r.Used.Tokens, 10), dollars(r.Used.CostMicros), when(last),
 		})
 	}
-	return c.table("RULE TYPES PRIORITY DOES TODAY HELD-BACK TOKENS COST LAST", rows)
+	return p.table("RULE TYPES PRIORITY DOES TODAY HELD-BACK TOKENS COST LAST", rows)
 }
 
-func (c *cli) printTrial(t environment.Trial) error {
+func (p *printer) printTrial(t environment.Trial) error {
 	var b strings.Builder
 	for _, l := range t.Matches {
 		if l.Why != "" {
@@ -202,7 +199,7 @@ func (c *cli) printTrial(t environment.Trial) error {
 		}
 		fmt.Fprintf(&b, "\n%s\n", raw)
 	}
-	_, err := io.WriteString(c.out, b.String())
+	_, err := io.WriteString(p.out, b.String())
 	return err
 }
 
@@ -254,7 +251,7 @@ func (c *cli) readEvent(path string) (event.EnvEvent, error) {
 }
 
 // publish returns the command "lilac events publish".
-func (c *cli) publish() *cobra.Command {
+func publishCommand(c *cli) *cobra.Command {
 	var typ, id, session, payload string
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "publish",

@@ -70,7 +70,7 @@ func TestModelCannotControlTheTerminal(t *testing.T) {
 
 func TestJSONCannotControlTheTerminal(t *testing.T) {
 	var out bytes.Buffer
-	c := cli{out: &out}
+	c := printer{out: &out}
 	if err := c.printJSON(map[string]string{"title": "a\u009b31m\u202eb\x1b\x7f"}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestJSONCannotControlTheTerminal(t *testing.T) {
 		t.Errorf("printed %q", s)
 	}
 	out.Reset()
-	tail := tailer{cli: &cli{out: &out, json: true}}
+	tail := tailer{cli: &cli{printer: printer{out: &out, json: true}}}
 	if err := tail.print(event.Event{ID: "a\u009b", Data: []byte("{\"text\":\"\u009b31m\"}")}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 // lastSpans limits the time that a stop waits for the collector.
 const lastSpans = 500 * time.Millisecond
 
-func (c *cli) serve() *cobra.Command {
+func serveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server and print a login link for the page",

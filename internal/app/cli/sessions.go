@@ -11,18 +11,14 @@ import (
 	"lilac/internal/operate/client"
 )
 
-func (c *cli) sessions() *cobra.Command {
+func sessionsCommand(c *cli) *cobra.Command {
 	var page client.Page
 	list := withPage(c.withJSON(&cobra.Command{
 		Use:     "list",
 		Short:   "List conversations, most recently used first",
 		Example: "  lilac sessions list\n  lilac sessions list --limit 100 --json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			sessions, next, err := server.Sessions(cmd.Context(), page)
 			if err != nil {
 				return err
@@ -35,7 +31,7 @@ func (c *cli) sessions() *cobra.Command {
 				rows = append(rows, []string{s.ID, s.Client, s.State, when(s.UpdatedAt), s.Title})
 			}
 			return c.page("ID CLIENT STATE UPDATED TITLE", rows, next)
-		},
+		}),
 	}), &page)
 
 	var history client.Page
@@ -44,11 +40,7 @@ func (c *cli) sessions() *cobra.Command {
 		Short:   "Show the messages of a conversation",
 		Example: "  lilac sessions show 01k2…",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			h, err := server.Messages(cmd.Context(), args[0], history)
 			if err != nil {
 				return err
@@ -62,7 +54,7 @@ func (c *cli) sessions() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}), &history)
 
 	remove := &cobra.Command{
@@ -70,20 +62,16 @@ func (c *cli) sessions() *cobra.Command {
 		Short:   "Delete a conversation and its history",
 		Example: "  lilac sessions delete 01k2…",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			return server.DeleteSession(cmd.Context(), args[0])
-		},
+		}),
 	}
 	cmd := &cobra.Command{Use: "sessions", Short: "List, show and delete conversations", Example: "  lilac sessions list"}
 	cmd.AddCommand(list, show, remove)
 	return cmd
 }
 
-func (c *cli) printMessage(raw json.RawMessage) error {
+func (p *printer) printMessage(raw json.RawMessage) error {
 	var m chat.Message
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return fmt.Errorf("read message: %w", err)
@@ -92,18 +80,18 @@ func (c *cli) printMessage(raw json.RawMessage) error {
 	if m.Extra["damaged"] != nil {
 		role = "unreadable"
 	}
-	fmt.Fprintf(c.out, "── %s\n", role)
-	for _, p := range m.Parts {
-		switch p.Type {
+	fmt.Fprintf(p.out, "── %s\n", role)
+	for _, part := range m.Parts {
+		switch part.Type {
 		case chat.TypeText:
-			fmt.Fprintln(c.out, text.Sanitize(p.Text))
+			fmt.Fprintln(p.out, text.Sanitize(part.Text))
 		case chat.TypeToolCall:
-			fmt.Fprintf(c.out, "→ %s %s\n", text.Sanitize(p.ToolName), text.TruncateRunes(oneLine(string(p.Input)), 160))
+			fmt.Fprintf(p.out, "→ %s %s\n", text.Sanitize(part.ToolName), text.TruncateRunes(oneLine(string(part.Input)), 160))
 		case chat.TypeToolResult:
-			content, _ := p.OutputText()
-			fmt.Fprintf(c.out, "← %s %s\n", text.Sanitize(p.ToolName), text.TruncateRunes(oneLine(content), 160))
+			content, _ := part.OutputText()
+			fmt.Fprintf(p.out, "← %s %s\n", text.Sanitize(part.ToolName), text.TruncateRunes(oneLine(content), 160))
 		case chat.TypeFile, chat.TypeImage:
-			fmt.Fprintf(c.out, "[%s %s]\n", p.Type, text.Sanitize(p.Filename))
+			fmt.Fprintf(p.out, "[%s %s]\n", part.Type, text.Sanitize(part.Filename))
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ import (
 )
 
 // sources returns the command "lilac sources".
-func (c *cli) sources() *cobra.Command {
+func sourcesCommand(c *cli) *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:   "sources",
 		Short: "List event sources (webhooks, files, timers) with their counts",
@@ -31,11 +31,7 @@ func (c *cli) sources() *cobra.Command {
 			"are events that no rule has handled yet, and REFUSED are webhooks without a valid signature.",
 		Example: "  lilac sources",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			var answer struct {
 				Sources []environment.SourceCounts `json:"sources"`
 			}
@@ -58,12 +54,12 @@ func (c *cli) sources() *cobra.Command {
 				rows = append(rows, append(row, trouble))
 			}
 			return c.table("KIND NAME ACCEPTED DUPLICATES DROPPED REFUSED WAITING TROUBLE", rows)
-		},
+		}),
 	})
 }
 
 // webhooks returns the command "lilac webhooks".
-func (c *cli) webhooks() *cobra.Command {
+func webhooksCommand(c *cli) *cobra.Command {
 	var file, name, id, contentType string
 	sign := c.withJSON(&cobra.Command{
 		Use:   "sign NAME",
@@ -121,8 +117,8 @@ func (c *cli) webhooks() *cobra.Command {
 
 // addressOf returns the address of the running server, or the configured one if no
 // server runs.
-func (c *cli) addressOf(cfg *config.Config) (string, error) {
-	if c.flags.Addr == "" && c.getenv("LILAC_ADDR") == "" {
+func (l *locator) addressOf(cfg *config.Config) (string, error) {
+	if l.flags.Addr == "" && l.getenv("LILAC_ADDR") == "" {
 		if base, err := (client.Options{DataDir: cfg.DataDir}).Find(); err == nil {
 			return base, nil
 		}
@@ -150,14 +146,14 @@ func (c *cli) readBody(path string, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-func (c *cli) printCurl(url string, header http.Header, file string) error {
+func (p *printer) printCurl(url string, header http.Header, file string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "curl -sS %s", shellQuote(url))
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		fmt.Fprintf(&b, " \\\n  -H %s", shellQuote(name+": "+header.Get(name)))
 	}
 	fmt.Fprintf(&b, " \\\n  --data-binary %s\n", shellQuote("@"+file))
-	_, err := io.WriteString(c.out, b.String())
+	_, err := io.WriteString(p.out, b.String())
 	return err
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // table prints rows in columns below a header.
-func (c *cli) table(head string, rows [][]string) error {
-	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+func (p *printer) table(head string, rows [][]string) error {
+	w := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
 	for _, row := range rows {
 		for i, cell := range row {
@@ -30,11 +30,11 @@ func (c *cli) table(head string, rows [][]string) error {
 }
 
 // page prints a page of a list as a table, and on standard error how to get the next.
-func (c *cli) page(head string, rows [][]string, next string) error {
-	if err := c.table(head, rows); err != nil || next == "" {
+func (p *printer) page(head string, rows [][]string, next string) error {
+	if err := p.table(head, rows); err != nil || next == "" {
 		return err
 	}
-	fmt.Fprintf(c.err, "For older entries, use --before %s\n", oneLine(next))
+	fmt.Fprintf(p.err, "For older entries, use --before %s\n", oneLine(next))
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 // followEvery is the polling interval of a growing output.
 const followEvery = 500 * time.Millisecond
 
-func (c *cli) tasks() *cobra.Command {
+func tasksCommand(c *cli) *cobra.Command {
 	var page client.Page
 	var sessionID string
 	list := withPage(c.withJSON(&cobra.Command{
@@ -26,11 +26,7 @@ func (c *cli) tasks() *cobra.Command {
 		Short:   "List background tasks, newest first",
 		Example: "  lilac tasks list\n  lilac tasks list --session 01k2… --json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			tasks, next, err := server.Tasks(cmd.Context(), sessionID, page)
 			if err != nil {
 				return err
@@ -43,7 +39,7 @@ func (c *cli) tasks() *cobra.Command {
 				rows = append(rows, []string{t.ID, string(t.State), string(t.Kind), when(t.CreatedAt), ranFor(t), cmp.Or(t.Description, t.Reason)})
 			}
 			return c.page("ID STATE KIND STARTED DURATION DESCRIPTION", rows, next)
-		},
+		}),
 	}), &page)
 	list.Flags().StringVar(&sessionID, "session", "", "only tasks of this session `id`")
 
@@ -52,17 +48,13 @@ func (c *cli) tasks() *cobra.Command {
 		Short:   "Show a background task and its outcome",
 		Example: "  lilac tasks show 01k2…",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			t, err := server.Task(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return c.showTask(t)
-		},
+		}),
 	})
 	stop := c.withJSON(&cobra.Command{
 		Use:     "stop ID",
@@ -70,24 +62,20 @@ func (c *cli) tasks() *cobra.Command {
 		Long:    "Returns when all processes of the task have ended. The agent is notified in the conversation that started the task.",
 		Example: "  lilac tasks stop 01k2…",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			t, err := server.StopTask(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return c.showTask(t)
-		},
+		}),
 	})
 	cmd := &cobra.Command{Use: "tasks", Short: "List, show and stop background tasks; print their output", Example: "  lilac tasks list\n  lilac tasks output 01k2… --follow"}
-	cmd.AddCommand(list, show, c.taskOutput(), stop)
+	cmd.AddCommand(list, show, taskOutputCommand(c), stop)
 	return cmd
 }
 
-func (c *cli) taskOutput() *cobra.Command {
+func taskOutputCommand(c *cli) *cobra.Command {
 	var offset int64
 	var follow bool
 	cmd := c.withJSON(&cobra.Command{
@@ -138,13 +126,13 @@ func (c *cli) taskOutput() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) showTask(t task.Task) error {
-	if c.json {
-		return c.printJSON(t)
+func (p *printer) showTask(t task.Task) error {
+	if p.json {
+		return p.printJSON(t)
 	}
 	line := func(name, value string) {
 		if value != "" && value != "-" {
-			fmt.Fprintf(c.out, "%-12s %s\n", name, oneLine(value))
+			fmt.Fprintf(p.out, "%-12s %s\n", name, oneLine(value))
 		}
 	}
 	line("task", t.ID)
@@ -165,7 +153,7 @@ func (c *cli) showTask(t task.Task) error {
 		line("exit code", strconv.Itoa(*t.ExitCode))
 	}
 	if t.Result != "" {
-		fmt.Fprintf(c.out, "\n%s\n", text.Sanitize(t.Result))
+		fmt.Fprintf(p.out, "\n%s\n", text.Sanitize(t.Result))
 	}
 	return nil
 }

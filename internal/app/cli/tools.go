@@ -42,7 +42,7 @@ func runTools(ctx context.Context, argv []string) (code int, ran bool) {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
+	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}}
 	tools := c.toolcli()
 	if filepath.Base(argv[0]) == "tools" {
 		tools.DataDir = nil // the agent's commands have no configuration
@@ -61,7 +61,7 @@ func (c *cli) toolcli() toolcli.Command {
 
 // tools adds the command to the help. [runTools] has already run it, unless a flag
 // precedes it, which is an error.
-func (c *cli) tools() *cobra.Command {
+func toolsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools",
 		Short: "Call the callables of the tool server, as the agent does; manage tokens",
@@ -77,11 +77,11 @@ func (c *cli) tools() *cobra.Command {
 			return c.toolcli().Complete(cmd.Context(), append(args, last)), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.AddCommand(c.toolTokens(), c.toolCalls())
+	cmd.AddCommand(toolTokensCommand(c), toolCallsCommand(c))
 	return cmd
 }
 
-func (c *cli) toolTokens() *cobra.Command {
+func toolTokensCommand(c *cli) *cobra.Command {
 	var allow []string
 	var expires string
 	create := &cobra.Command{
@@ -94,11 +94,7 @@ func (c *cli) toolTokens() *cobra.Command {
 			"  export LILAC_TOOL_TOKEN=$(lilac tools token create laptop --allow '*')\n" +
 			"  lilac tools token create nightly --allow events.publish --expires never",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			token, err := server.CreateToolToken(cmd.Context(), args[0], allow, expires)
 			if err != nil {
 				return err
@@ -106,7 +102,7 @@ func (c *cli) toolTokens() *cobra.Command {
 			fmt.Fprintln(c.out, token)
 			fmt.Fprintln(c.err, "lilac: set LILAC_TOOL_TOKEN to this token, then run: lilac tools --list. The token is not shown again.")
 			return nil
-		},
+		}),
 	}
 	create.Flags().StringVar(&expires, "expires", toolserver.DefaultLife, "lifetime, such as 36h or 30d, or "+toolserver.Forever)
 	create.Flags().StringArrayVar(&allow, "allow", nil, "a `callable` that the token allows, or a prefix such as 'surface.*'; repeat for more; '*' allows all")
@@ -115,11 +111,7 @@ func (c *cli) toolTokens() *cobra.Command {
 		Short:   "List the tokens, by name",
 		Example: "  lilac tools token list",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			tokens, err := server.ToolTokens(cmd.Context())
 			if err != nil {
 				return err
@@ -136,18 +128,14 @@ func (c *cli) toolTokens() *cobra.Command {
 				rows = append(rows, []string{t.Name, when(t.CreatedAt), when(t.UsedAt), until, strings.Join(t.Callables, ", ")})
 			}
 			return c.table("NAME CREATED USED EXPIRES ALLOWS", rows)
-		},
+		}),
 	})
 	revoke := &cobra.Command{
 		Use:     "revoke NAME...",
 		Short:   "Revoke tokens immediately",
 		Example: "  lilac tools token revoke laptop",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			for _, name := range args {
 				if err := server.RevokeToolToken(cmd.Context(), name); err != nil {
 					return err
@@ -155,25 +143,21 @@ func (c *cli) toolTokens() *cobra.Command {
 				fmt.Fprintln(c.out, "revoked", name)
 			}
 			return nil
-		},
+		}),
 	}
 	cmd := &cobra.Command{Use: "token", Short: "Create, list and revoke tokens for the tool server", Example: "  lilac tools token list"}
 	cmd.AddCommand(create, list, revoke)
 	return cmd
 }
 
-func (c *cli) toolCalls() *cobra.Command {
+func toolCallsCommand(c *cli) *cobra.Command {
 	var page client.Page
 	return withPage(c.withJSON(&cobra.Command{
 		Use:     "calls",
 		Short:   "List the calls that used operator tokens, newest first",
 		Example: "  lilac tools calls --limit 5",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
 			calls, err := server.ToolCalls(cmd.Context(), page)
 			if err != nil {
 				return err
@@ -186,6 +170,6 @@ func (c *cli) toolCalls() *cobra.Command {
 				rows = append(rows, []string{strconv.FormatInt(one.ID, 10), when(one.At), one.Operator, one.Callable, one.SessionID, one.Outcome, one.Detail})
 			}
 			return c.table("ID WHEN TOKEN CALLABLE SESSION OUTCOME DETAIL", rows)
-		},
+		}),
 	}), &page)
 }

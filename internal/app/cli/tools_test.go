@@ -77,7 +77,7 @@ func TestToolsFindsTheConfiguredDataDirectory(t *testing.T) {
 	} {
 		c.env["HOME"] = home
 		var stderr strings.Builder
-		tools := (&cli{out: io.Discard, err: &stderr, getenv: func(name string) string { return c.env[name] }}).toolcli()
+		tools := (&cli{printer: printer{out: io.Discard, err: &stderr}, locator: locator{getenv: func(name string) string { return c.env[name] }}}).toolcli()
 		if code := tools.Main(t.Context(), []string{"--list"}); code == 0 || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: %d %q, want %s in it", name, code, stderr.String(), c.want)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) version() *cobra.Command {
+func versionCommand(c *cli) *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",

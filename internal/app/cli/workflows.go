@@ -21,7 +21,7 @@ type dueWorkflow struct {
 	Due int64 `json:"due"`
 }
 
-func (c *cli) workflows() *cobra.Command {
+func workflowsCommand(c *cli) *cobra.Command {
 	var page client.Page
 	var sessionID, reason string
 	var all bool
@@ -97,14 +97,14 @@ func (c *cli) askWorkflows(cmd *cobra.Command, method, path string, body any) (r
 	return raw, server.Call(cmd.Context(), method, path, body, &raw)
 }
 
-func (c *cli) orJSON(raw json.RawMessage, err error) error {
+func (p *printer) orJSON(raw json.RawMessage, err error) error {
 	if err != nil {
 		return err
 	}
-	return c.printJSON(raw)
+	return p.printJSON(raw)
 }
 
-func (c *cli) printWorkflows(raw json.RawMessage) error {
+func (p *printer) printWorkflows(raw json.RawMessage) error {
 	var answer struct {
 		Workflows []dueWorkflow `json:"workflows"`
 		Next      string        `json:"next"`
@@ -116,10 +116,10 @@ func (c *cli) printWorkflows(raw json.RawMessage) error {
 	for _, w := range answer.Workflows {
 		rows = append(rows, []string{w.ID, string(w.State), when(w.CreatedAt), when(w.Due), w.Origin.Client + " " + w.Origin.SessionID, cmp.Or(w.Summary, w.Detail)})
 	}
-	return c.page("ID STATE CREATED NEXT SESSION SUMMARY", rows, answer.Next)
+	return p.page("ID STATE CREATED NEXT SESSION SUMMARY", rows, answer.Next)
 }
 
-func (c *cli) printWorkflow(raw json.RawMessage) error {
+func (p *printer) printWorkflow(raw json.RawMessage) error {
 	var w dueWorkflow
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return fmt.Errorf("read workflow: %w", err)
@@ -151,6 +151,6 @@ func (c *cli) printWorkflow(raw json.RawMessage) error {
 			}
 		}
 	}
-	_, err := fmt.Fprint(c.out, b.String())
+	_, err := fmt.Fprint(p.out, b.String())
 	return err
 }

@@ -40,6 +40,8 @@ type Snapshot struct {
 	InHistory func(messageID string) bool
 	// Images adds images as parts that the model sees.
 	Images bool
+	// Starter is the id of the message that started the thread, "" for none.
+	Starter string
 	// Joins is the request that the messages are for. A reply to its own answer does
 	// not quote that, because it comes directly after the answer.
 	Joins string
@@ -53,8 +55,12 @@ type Snapshot struct {
 // Compose returns the model's messages, oldest first.
 func Compose(s Snapshot) []chat.Message {
 	var out []chat.Message
-	for _, group := range groups(s.newMessages()) {
+	for _, group := range s.groups(s.newMessages()) {
 		first := group[0]
+		if IsPlace(first.ID) {
+			out = append(out, chat.Text(chat.User, first.Text))
+			continue
+		}
 		if !first.FromSelf {
 			out = append(out, s.user(group))
 			continue
@@ -80,10 +86,10 @@ func (s Snapshot) newMessages() []surface.Message {
 }
 
 // groups groups consecutive messages of one author.
-func groups(messages []surface.Message) [][]surface.Message {
+func (s Snapshot) groups(messages []surface.Message) [][]surface.Message {
 	var out [][]surface.Message
 	for _, m := range messages {
-		if n := len(out); n > 0 && together(out[n-1][len(out[n-1])-1], m) {
+		if n := len(out); n > 0 && s.together(out[n-1][len(out[n-1])-1], m) {
 			out[n-1] = append(out[n-1], m)
 			continue
 		}
@@ -92,8 +98,10 @@ func groups(messages []surface.Message) [][]surface.Message {
 	return out
 }
 
-func together(a, b surface.Message) bool {
+func (s Snapshot) together(a, b surface.Message) bool {
 	switch {
+	case IsPlace(a.ID) || IsPlace(b.ID) || s.Starter != "" && a.ID == s.Starter:
+		return false
 	case a.AuthorID != b.AuthorID || len(a.Attachments) > 0 || len(b.Attachments) > 0:
 		return false
 	case a.FromSelf:
@@ -109,6 +117,9 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 	text.WriteByte('\n')
 	if s.Edited && newest.ID == s.Messages[len(s.Messages)-1].ID {
 		text.WriteString("(this message was edited, and counts as it is now)\n")
+	}
+	if s.Starter != "" && newest.ID == s.Starter {
+		text.WriteString("(this message started the thread)\n")
 	}
 	if answered, ok := s.answered(newest); ok {
 		text.WriteString(s.quote(answered))

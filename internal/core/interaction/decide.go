@@ -11,6 +11,7 @@ import (
 	"lilac/internal/core/surface"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 // State is the part of the runner's state that an interaction concerns. A request
@@ -22,7 +23,15 @@ type State struct {
 	Request session.Request
 	// Model is the name of the model in use.
 	Model string
+	// Current is the question of the running request and Waiting are those of the
+	// first queued requests, for QueueAsked.
+	Current Question
+	Waiting []Question
 }
+
+// Question is a message that is being answered or waits. Both fields may be
+// empty.
+type Question struct{ By, Text string }
 
 // Input is something that a person did.
 type Input interface{ isInput() }
@@ -33,8 +42,12 @@ type StopPressed struct{ By surface.User }
 // StatusAsked reports that a person asks what the channel works on.
 type StatusAsked struct{}
 
+// QueueAsked reports that a person asks what waits in the channel.
+type QueueAsked struct{}
+
 func (StopPressed) isInput() {}
 func (StatusAsked) isInput() {}
+func (QueueAsked) isInput()  {}
 
 // Effect is an effect of a decision. The types below are the closed set.
 type Effect interface{ isEffect() }
@@ -58,6 +71,8 @@ func Decide(s State, in Input, now time.Time) (State, []Effect) {
 		return s, []Effect{Cancel{Reason: "Stopped by @" + plainName(in.By.Name) + "."}}
 	case StatusAsked:
 		return s, []Effect{Reply{Text: status(s, now)}}
+	case QueueAsked:
+		return s, []Effect{Reply{Text: queue(s, now)}}
 	}
 	return s, nil
 }
@@ -75,6 +90,51 @@ func status(s State, now time.Time) string {
 	}
 	since := now.Sub(time.UnixMilli(s.Request.StartedAt)).Round(time.Second)
 	return fmt.Sprintf("An answer is being made for %s (%d steps so far, %s).%s", since, s.Request.Steps, s.Model, queued)
+}
+
+const (
+	// maxListed bounds the waiting questions that are listed; a message on a
+	// platform has room for them.
+	maxListed = 10
+	// maxExcerpt bounds the quoted text of a question, in characters.
+	maxExcerpt = 80
+)
+
+// queue lists the work in progress and the questions that wait.
+func queue(s State, now time.Time) string {
+	if s.Session.Active == nil && len(s.Session.Queue) == 0 {
+		return "Nothing runs or waits here."
+	}
+	var lines []string
+	if s.Session.Active != nil {
+		since := now.Sub(time.UnixMilli(s.Request.StartedAt)).Round(time.Second)
+		lines = append(lines, fmt.Sprintf("Running for %s: %s", since, s.Current))
+	}
+	for i, w := range s.Waiting {
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, w))
+	}
+	if more := len(s.Session.Queue) - len(s.Waiting); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// String returns the author and the beginning of a question.
+func (q Question) String() string {
+	by := "somebody"
+	if q.By != "" {
+		by = "@" + plainName(q.By)
+	}
+	excerpt := strings.Join(strings.Fields(text.TruncateRunes(q.Text, maxExcerpt)), " ")
+	if excerpt == "" {
+		return by
+	}
+	return by + ": " + plainName(excerpt)
+}
+
+func questionOf(m chat.Message) Question {
+	by, words := session.QuestionOf(m)
+	return Question{By: by, Text: words}
 }
 
 // plainName returns a name without characters that a platform may format.

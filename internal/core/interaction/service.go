@@ -38,6 +38,8 @@ type Options struct {
 	DB       *db.DB
 	Sessions Sessions
 	Origins  Origins
+	// NewConversation begins a new conversation in a session for a person.
+	NewConversation func(tx *db.Tx, sessionID, by string) error
 	// Model returns the name of the model in use.
 	Model func() string
 }
@@ -133,6 +135,76 @@ func (s *Service) Status(ctx context.Context, channelID string) (text string, er
 		}
 	}
 	return text, nil
+}
+
+// Queue lists what a channel works on and the questions that wait.
+func (s *Service) Queue(ctx context.Context, channelID string) (text string, err error) {
+	var state State
+	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		if state.Session, err = s.o.Sessions.State(q, channelID); err != nil {
+			return err
+		}
+		if a := state.Session.Active; a != nil {
+			if state.Request, err = s.o.Sessions.Request(q, a.RequestID); err != nil {
+				return err
+			}
+			if state.Current, err = s.question(q, a.RequestID); err != nil {
+				return err
+			}
+		}
+		for _, w := range state.Session.Queue[:min(len(state.Session.Queue), maxListed)] {
+			question, err := s.firstMessage(q, channelID, w.Messages)
+			if err != nil {
+				return err
+			}
+			state.Waiting = append(state.Waiting, question)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	_, effects := Decide(state, QueueAsked{}, time.Now())
+	for _, e := range effects {
+		if reply, ok := e.(Reply); ok {
+			text = reply.Text
+		}
+	}
+	return text, nil
+}
+
+// question returns the first question that a request answers.
+func (s *Service) question(q db.Queryer, requestID string) (Question, error) {
+	story, err := s.o.Sessions.Story(q, requestID)
+	if err != nil || len(story.Messages) == 0 {
+		return Question{}, err
+	}
+	return s.mail(q, story.SessionID, story.Messages[0].MessageID)
+}
+
+func (s *Service) firstMessage(q db.Queryer, sessionID string, messages []session.PendingMessage) (Question, error) {
+	if len(messages) == 0 {
+		return Question{}, nil
+	}
+	return s.mail(q, sessionID, messages[0].MessageID)
+}
+
+// mail returns the question of a message in the mailbox. A damaged or unknown
+// message is an empty question.
+func (s *Service) mail(q db.Queryer, sessionID, messageID string) (Question, error) {
+	m, err := s.o.Sessions.Mail(q, sessionID, messageID)
+	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) || err == nil && len(m.Messages) == 0 {
+		return Question{}, nil
+	}
+	if err != nil {
+		return Question{}, err
+	}
+	return questionOf(m.Messages[len(m.Messages)-1]), nil
+}
+
+// NewConversation begins a new conversation in a channel for a person.
+func (s *Service) NewConversation(tx *db.Tx, channelID string, by surface.User) error {
+	return s.o.NewConversation(tx, channelID, "@"+plainName(by.Name))
 }
 
 // Paused reports whether a request waits at a limit for a person's reply.

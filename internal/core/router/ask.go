@@ -17,12 +17,12 @@ const askPrompt = "I ask you about this message."
 // without writing anything. The answer replies to that message.
 func (s *Service) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
 	id := "a" + s.o.NewID()
-	source, err := s.o.Cache.ReplyChain(tx, s.o.Platform, m.ChannelID, m.ID, compose.MaxDepth)
-	if fault.KindOf(err) == fault.NotFound {
-		return fault.Wrap(fault.NotFound, err, "The message no longer exists.")
-	}
+	source, err := s.chain(tx, m.ChannelID, m.ID, compose.MaxDepth)
 	if err != nil {
-		return fmt.Errorf("load the reply chain: %w", err)
+		return err
+	}
+	if len(source) == 0 {
+		return fault.New(fault.NotFound, "The message no longer exists.")
 	}
 	inHistory, ids, err := s.inHistory(tx, m.ChannelID, source)
 	if err != nil {

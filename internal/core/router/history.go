@@ -57,7 +57,43 @@ func (s *Service) chain(q db.Queryer, sessionID, id string, depth int) ([]surfac
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return nil, fmt.Errorf("load the reply chain: %w", err)
 	}
-	return chain, nil
+	if len(chain) == 0 || depth < compose.MaxDepth {
+		return chain, nil
+	}
+	thread, err := s.thread(q, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	thread = slices.DeleteFunc(thread, func(t surface.Message) bool {
+		return slices.ContainsFunc(chain, func(m surface.Message) bool { return m.ID == t.ID })
+	})
+	return append(thread, chain...), nil
+}
+
+// thread returns what precedes all messages of a thread: where it is and, if it is
+// known, the message that started it. Other sessions have nothing of that.
+func (s *Service) thread(q db.Queryer, sessionID string) ([]surface.Message, error) {
+	thread, err := s.session(q, sessionID)
+	if err != nil || thread.Kind != surface.Thread {
+		return nil, err
+	}
+	parent, err := s.session(q, thread.ParentChannelID)
+	if err != nil {
+		return nil, err
+	}
+	out := []surface.Message{compose.Place(thread, parent.Title)}
+	// A post in a forum starts with a message of the thread, other threads with one
+	// of their channel. Both have the id of the thread.
+	for _, channelID := range []string{sessionID, thread.ParentChannelID} {
+		starter, err := s.o.Cache.Message(q, s.o.Platform, channelID, sessionID)
+		switch {
+		case err == nil && starter.DeletedAt == 0:
+			return append(out, starter), nil
+		case err != nil && fault.KindOf(err) != fault.NotFound:
+			return nil, fmt.Errorf("load the message that started the thread: %w", err)
+		}
+	}
+	return out, nil
 }
 
 // compose turns cached messages into the model's messages. If they are for a
@@ -106,8 +142,17 @@ func (s *Service) compose(q db.Queryer, sessionID string, f Forward) (messages [
 func (s *Service) snapshot(q db.Queryer, source []surface.Message, inHistory map[string]bool) compose.Snapshot {
 	return compose.Snapshot{
 		Platform: s.o.Platform, Messages: source, SelfID: s.o.Profile.SelfID(), Names: s.o.Profile.Names(q),
-		Images: s.o.Profile.Images(), InHistory: func(id string) bool { return inHistory[id] },
+		Images: s.o.Profile.Images(), Starter: starterOf(source), InHistory: func(id string) bool { return inHistory[id] },
 	}
+}
+
+// starterOf returns the id of the message that started the thread, "" if it is not
+// there or the only message.
+func starterOf(source []surface.Message) string {
+	if len(source) > 2 && compose.IsPlace(source[0].ID) && source[1].ID == source[0].ChannelID {
+		return source[1].ID
+	}
+	return ""
 }
 
 // undelivered returns those of the messages that the history does not contain.
@@ -130,10 +175,10 @@ func (s *Service) undelivered(q db.Queryer, sessionID string, messageIDs []strin
 func (s *Service) inHistory(q db.Queryer, sessionID string, source []surface.Message) (in map[string]bool, others []string, err error) {
 	in = map[string]bool{}
 	for _, m := range source {
-		if m.FromSelf && m.RequestID != "" {
+		if m.FromSelf && m.RequestID != "" && m.ChannelID == sessionID {
 			in[m.ID], err = s.o.Table.Ran(q, sessionID, m.RequestID)
 		} else {
-			in[m.ID], err = s.o.Table.Forwarded(q, s.o.Platform, sessionID, m.ID)
+			in[m.ID], err = s.o.Table.Remembered(q, s.o.Platform, sessionID, m.ID)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("check the history: %w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,8 +44,11 @@ type Table interface {
 	UnmarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error
 	// Forwarded reports whether the history contains a message.
 	Forwarded(q db.Queryer, platform, sessionID, messageID string) (bool, error)
-	// Ran reports whether a request ran in the session, whose history contains its
-	// output then.
+	// Remembered is like Forwarded for the newest conversation of the session: the
+	// model does not see the messages of earlier ones.
+	Remembered(q db.Queryer, platform, sessionID, messageID string) (bool, error)
+	// Ran reports whether a request ran in the newest conversation of the session,
+	// which contains its output then.
 	Ran(q db.Queryer, sessionID, requestID string) (bool, error)
 }
 
@@ -365,7 +369,8 @@ func (s *Service) forward(tx *db.Tx, t target, f Forward) error {
 	if f.Edited != 0 {
 		last = fmt.Sprintf("%s:%d", last, f.Edited)
 	}
-	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": ids}})
+	written := slices.DeleteFunc(slices.Clone(ids), compose.IsPlace)
+	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": written}})
 	if err != nil {
 		return fmt.Errorf("encode the forwarded ids: %w", err)
 	}

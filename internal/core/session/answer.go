@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 )
 
@@ -47,6 +48,17 @@ func AuthorOf(messages []chat.Message) string {
 	return ""
 }
 
+// QuestionOf returns the name of a message's author, without which it is "", and the
+// text that the person wrote.
+func QuestionOf(m chat.Message) (name, question string) {
+	question = m.Text()
+	line := attribution.FindString(question)
+	if _, rest, ok := strings.Cut(line, "user_name="); ok {
+		name, _, _ = strings.Cut(rest, " ")
+	}
+	return name, question[len(line):]
+}
+
 // AnswerOf interprets messages as an answer: a single user message that is one of
 // the answers, or "continue" with a few words of instruction.
 func AnswerOf(messages []chat.Message) Answer {
@@ -65,4 +77,14 @@ func AnswerOf(messages []chat.Message) Answer {
 		return Continue
 	}
 	return NoAnswer
+}
+
+// Answers reports whether a message answers the pause of a session's active request.
+func Answers(q db.Queryer, states StateTable, sessionID string, m chat.Message) (bool, error) {
+	said := []chat.Message{m}
+	if AnswerOf(said) == NoAnswer {
+		return false, nil // the usual case
+	}
+	state, err := states.State(q, sessionID)
+	return state.IsAnswer(said), err
 }

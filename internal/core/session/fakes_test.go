@@ -26,7 +26,13 @@ type fakeSurfaces struct {
 	grant             grant.Grant
 }
 
-func (f fakeSurfaces) HasRelay(client string) bool   { return f.relay && client == "web" }
+func (f fakeSurfaces) HasRelay(client string) bool { return f.relay && client == "web" }
+func (f fakeSurfaces) NewConversation(client string) string {
+	if f.relay && client == "web" {
+		return "/new"
+	}
+	return ""
+}
 func (f fakeSurfaces) Unattended(client string) bool { return f.unattended && client == "web" }
 
 func (f fakeSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {

@@ -73,6 +73,9 @@ type Surfaces interface {
 	// Unattended reports whether nobody can answer a question in the client's
 	// sessions: a request that reaches a limit there fails at once.
 	Unattended(client string) bool
+	// NewConversation returns the command that begins a new conversation on the
+	// client's surface, or "".
+	NewConversation(client string) string
 }
 
 // Policy decides about the budgets of requests.
@@ -166,6 +169,7 @@ func (plainSurfaces) Unattended(string) bool                  { return false }
 func (plainSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
 	return nil, nil
 }
+func (plainSurfaces) NewConversation(string) string           { return "" }
 
 // openPolicy is the default of [Options.Policy].
 type openPolicy struct{}

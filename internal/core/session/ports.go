@@ -59,6 +59,10 @@ type HistoryTable interface {
 	HasHistory(q db.Queryer, sessionID, id string) (bool, error)
 	Conversation(q db.Queryer, sessionID string) (Conversation, error)
 	AddCompaction(tx *db.Tx, c Compaction) error
+	// BeginConversation begins a new conversation with the message that gets a
+	// sequence number. Earlier messages are kept, but no longer part of the
+	// conversation.
+	BeginConversation(tx *db.Tx, sessionID string, seq int64) error
 }
 
 // FileTable lists the files that requests have output.

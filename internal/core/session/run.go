@@ -14,6 +14,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/model/llm"
 )
 
 // codeStaleOwner is the code of a write that was refused because another run owns the
@@ -120,6 +121,9 @@ func (r *run) execute() error {
 	}
 	r.svc.opt.Logger.Warn("request failed", "session_id", r.sessionID, "request_id", r.requestID, "error", outcome.Err)
 	wire := fault.ToWire(outcome.Err)
+	if command := r.svc.opt.Surfaces.NewConversation(r.client); command != "" && wire.Code == llm.CodeContextLength {
+		wire.Message += " To begin a new conversation, use " + command + "."
+	}
 	return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, NoSlot: r.svc.hasHeldSessions()}, outcome)
 }
 
@@ -222,7 +226,7 @@ func (r *run) load() (agent.Input, error) {
 			return err
 		}
 		if conv, err = r.svc.opt.Tables.History.Conversation(q, r.sessionID); err != nil {
-			return explainDamage(err, r.sessionID)
+			return explainDamage(err, r.sessionID, r.svc.opt.Surfaces.NewConversation(r.client))
 		}
 		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
 			return err // a new request has used nothing
@@ -268,15 +272,16 @@ func (r *run) load() (agent.Input, error) {
 }
 
 // explainDamage adds advice to the error of a damaged conversation, which can answer
-// nothing. On a platform, the next message starts another conversation.
-func explainDamage(err error, sessionID string) error {
+// nothing. command begins a new conversation on the surface, if it is not empty.
+func explainDamage(err error, sessionID, command string) error {
 	if !db.IsDamaged(err) {
 		return err
 	}
-	return &fault.Error{
-		Kind: fault.Internal, Code: db.CodeDamagedRow,
-		Message: fault.ToWire(err).Message + " If you have no backup, delete this conversation and start another: lilac sessions delete " + sessionID,
+	advice := "delete this conversation and start another: lilac sessions delete " + sessionID
+	if command != "" {
+		advice = "begin a new conversation with " + command + "."
 	}
+	return &fault.Error{Kind: fault.Internal, Code: db.CodeDamagedRow, Message: fault.ToWire(err).Message + " If you have no backup, " + advice}
 }
 
 // noticeText returns the output of a request whose message has the role assistant: its

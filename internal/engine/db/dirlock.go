@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 const lockName = "lilac.lock"
@@ -43,13 +44,13 @@ func lockDir(dir string) (lock dirLock, err error) {
 		return lock, openFault(dir, err)
 	}
 	// Network file systems cannot lock directories. The lock file suffices there.
-	if errors.Is(tryLock(lock.dir), syscall.EWOULDBLOCK) {
+	if errors.Is(osfile.TryLock(lock.dir), osfile.ErrLocked) {
 		return lock, inUseFault(dir)
 	}
 	if lock.file, err = openLockFile(dir); err != nil {
 		return lock, err
 	}
-	if err := tryLock(lock.file); errors.Is(err, syscall.EWOULDBLOCK) {
+	if err := osfile.TryLock(lock.file); errors.Is(err, osfile.ErrLocked) {
 		return lock, inUseFault(dir)
 	} else if err != nil {
 		return lock, fmt.Errorf("lock data directory: %w", err)
@@ -59,8 +60,6 @@ func lockDir(dir string) (lock dirLock, err error) {
 	}
 	return lock, nil
 }
-
-func tryLock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
 // openLockFile opens or creates the lock file. A file that root creates gets the owner
 // of the directory: after root has inspected the data of a service, the service must
@@ -76,22 +75,21 @@ func openLockFile(dir string) (*os.File, error) {
 		return nil, openFault(path, err)
 	}
 	if info, err := os.Stat(dir); created && err == nil && os.Geteuid() == 0 {
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			_ = f.Chown(int(stat.Uid), int(stat.Gid)) // root of a container may lack the right; this process does not need it
+		if uid, gid, ok := osfile.Owner(info); ok {
+			_ = f.Chown(uid, gid) // root of a container may lack the right; this process does not need it
 		}
 	}
 	return f, nil
 }
 
-// release unlocks the directory. Closing the files is not enough: a child process that
-// is being started has a copy of every open file until it calls exec.
+// release unlocks the directory.
 func (l dirLock) release() error {
 	var errs []error
 	for _, f := range []*os.File{l.file, l.dir} {
 		if f == nil {
 			continue
 		}
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+		err := osfile.Unlock(f)
 		if f == l.dir {
 			err = nil // may not have been locked, see lockDir
 		}

@@ -12,6 +12,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // Snapshot copies the database of a data directory, as of one moment, to a new file
@@ -27,8 +28,7 @@ func Snapshot(ctx context.Context, dir, into string) (storeID string, err error)
 	pool := openPool(path, 1, "mode=rw", "_pragma=busy_timeout(30000)")
 	defer pool.Close()
 	if err := checkFormat(ctx, pool, path); err != nil {
-		const write = 2
-		if errors.Is(syscall.Access(dir, write), syscall.EROFS) {
+		if errors.Is(osfile.CanWrite(dir), syscall.EROFS) {
 			return "", fault.Wrap(fault.Unavailable, err, "The file system of %s is read-only, and SQLite can read a database only where it can write beside it. Copy the directory to another disk, and save that copy with --data.", dir)
 		}
 		return "", err

@@ -4,7 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"lilac/internal/foundation/osfile"
 )
 
 // tempPrefix is the name prefix of the directories that hold the copy of the database.
@@ -29,11 +30,11 @@ func removeLeft(dir string) {
 // lockTemp locks a temporary directory, unless another process holds the lock. The kernel releases
 // the lock when the process ends, even if it is killed.
 func lockTemp(temp string) (lock *os.File, ok bool) {
-	lock, err := os.OpenFile(temp, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	lock, err := osfile.OpenDir(temp)
 	if err != nil {
 		return nil, false
 	}
-	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if osfile.TryLock(lock) != nil {
 		_ = lock.Close()
 		return nil, false
 	}

@@ -6,7 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"lilac/internal/foundation/osfile"
 )
 
 // An owner is the user and the group that own files.
@@ -24,11 +25,11 @@ func ownerOf(dir string) (owner, error) {
 		if err != nil {
 			return owner{}, fmt.Errorf("look whose the data directory is: %w", err)
 		}
-		st, ok := info.Sys().(*syscall.Stat_t)
+		uid, gid, ok := osfile.Owner(info)
 		if !ok {
 			return owner{os.Getuid(), os.Getgid()}, nil
 		}
-		return owner{int(st.Uid), int(st.Gid)}, nil
+		return owner{uid, gid}, nil
 	}
 }
 

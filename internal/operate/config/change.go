@@ -13,7 +13,7 @@ import (
 // live lists the keys that apply without a restart, including all keys below them. All other keys
 // configure resources that are opened at startup.
 var live = []string{
-	"allowedHosts", "model", "providers", "models", "limits", "compactAt", "system", "tasks", "rules", "webhooks", "files", "timers", "log.level",
+	"allowedHosts", "model", "providers", "models", "catalog", "limits", "compactAt", "system", "tasks", "rules", "webhooks", "files", "timers", "log.level",
 	"router", "entity", "surface.discord.mode", "surface.discord.channels", "surface.discord.tools", "surface.web", "surface.terminal",
 	"surface.discord.allowedChannelIds", "surface.discord.allowedGuildIds", "surface.discord.allowDMs", "surface.discord.allowedUserIds", "surface.discord.cache",
 }
@@ -34,7 +34,7 @@ type Change struct {
 // modifies neither c nor next.
 func (c *Config) Adopt(next *Config) (*Config, Change) {
 	out := *c
-	out.origin = maps.Clone(c.origin)
+	out.origin, out.facts = maps.Clone(c.origin), next.facts
 	if next.File != "" {
 		out.File = next.File
 	}

@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/json"
 	"time"
+
+	"lilac/internal/model/catalog"
 )
 
 // Config holds every setting. The texts in the tags are the reference for operators: the JSON
@@ -16,7 +18,8 @@ type Config struct {
 	Bus            Bus                 `json:"bus,omitempty" jsonschema:"The event log."`
 	Model          string              `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
 	Providers      map[string]Provider `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
-	Models         map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override the built-in facts."`
+	Models         map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override those of the catalog."`
+	Catalog        string              `json:"catalog,omitempty" jsonschema:"A file with facts about models (windows, output limits, prices, capabilities) in the shape of https://models.dev/api.json. It replaces the built-in catalog."`
 	Limits         Limits              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
 	CompactAt      float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
 	System         string              `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
@@ -45,6 +48,8 @@ type Config struct {
 	Sought string `json:"-"`
 
 	getenv func(string) string
+	// facts is the catalog that Catalog names; nil means the built-in one.
+	facts *catalog.Catalog
 	// origin maps a key, such as "model", to the source of its value. places maps a key to its
 	// position in the file.
 	origin map[string]string

@@ -63,6 +63,9 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := c.resolvePaths(); err != nil {
 		return nil, warnings, asError(append(mistakes, c.located(err)))
 	}
+	if err := c.loadCatalog(); err != nil {
+		mistakes = append(mistakes, c.located(err))
+	}
 	for _, err := range parts(c.validate()) {
 		if !c.follows(err) {
 			mistakes = append(mistakes, c.located(err))
@@ -142,10 +145,15 @@ func (c *Config) readFile(src Source) ([]Warning, []mistake, error) {
 
 // unreadable puts the cause into the message, because doctor shows only the message.
 func unreadable(path string, err error) error {
+	return fault.New(fault.Invalid, "The configuration file %s cannot be read: %s.", path, withoutPath(err))
+}
+
+// withoutPath removes the path from an error, for messages that already have it.
+func withoutPath(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		err = at.Err // the message already has the path
+		return at.Err
 	}
-	return fault.New(fault.Invalid, "The configuration file %s cannot be read: %s.", path, err)
+	return err
 }
 
 // decode merges a file into c. Providers and models in the file are merged field by field with the
@@ -193,7 +201,7 @@ func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) 
 	dir := filepath.Dir(path)
 	for key, at := range map[string]*string{
 		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile,
-		"bus.sentinelPasswordFile": &c.Bus.SentinelPasswordFile, "bus.caFile": &c.Bus.CAFile,
+		"bus.sentinelPasswordFile": &c.Bus.SentinelPasswordFile, "bus.caFile": &c.Bus.CAFile, "catalog": &c.Catalog,
 	} {
 		if c.Origin(key) == fromFile && *at != "" && !filepath.IsAbs(*at) && !strings.HasPrefix(*at, "~") {
 			*at = filepath.Join(dir, *at)

@@ -374,8 +374,8 @@ func TestModelIsChosenByWhatIsSet(t *testing.T) {
 
 func TestPriceIsKnownOnlyForTheSameModel(t *testing.T) {
 	for name, priced := range map[string]bool{
-		"gpt-5": true, "gpt-5-2025-08-07": true, "gpt-5-mini": true, "gpt-5-pro": false, "gpt-5.5": false,
-		"claude-sonnet-4-5": true, "claude-sonnet-4-5-20250929": true, "claude-opus-4-1": true, "claude-opus-4-6": true, "claude-sonnet-5-5": true, "gpt-5.4": true, "gpt-5.4-pro": false, "gpt-6.1-sol": false, "claude-opus-5-6": false, "claude-9": false, "llama3": false,
+		"gpt-5": true, "gpt-5-2025-08-07": true, "gpt-5-mini": true, "gpt-5-pro": false, "gpt-5.5": true, "gpt-5.7": false,
+		"claude-sonnet-4-5": true, "claude-sonnet-4-5-20250929": true, "claude-opus-4-1": true, "claude-opus-4-6": true, "claude-sonnet-5-5": true, "gpt-5.4": true, "gpt-5.4-pro": true, "gpt-6.1-sol": false, "claude-opus-5-6": false, "claude-9": false, "llama3": false,
 	} {
 		env := map[string]string{"OPENAI_API_KEY": "k", "LILAC_MODEL": "openai/" + name}
 		c, _, err := load(t, "", env, config.Flags{})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/catalog"
 )
 
 // A ModelChoice holds everything that is needed to create the client of a model.
@@ -23,6 +24,9 @@ type ModelChoice struct {
 	// ContextUnknown means that ContextTokens is a guess.
 	ContextUnknown bool
 	Images         bool
+	// Facts holds what the catalog knows; its sizes and its price are without the overrides of
+	// the models section.
+	Facts catalog.Model
 	// API is empty for the default API of the endpoint.
 	API API
 	// Options holds the options of the models section, without the facts above.
@@ -42,9 +46,10 @@ func (m ModelChoice) String() string {
 }
 
 // KeySetting returns the names of the settings that hold the provider's API key.
-func (m ModelChoice) KeySetting() string { return keySetting(m.Provider) }
+func (m ModelChoice) KeySetting() string { return KeySetting(m.Provider) }
 
-func keySetting(provider string) string {
+// KeySetting returns the names of the settings that hold a provider's API key.
+func KeySetting(provider string) string {
 	setting := "providers." + provider + ".apiKey"
 	for _, d := range defaultModels {
 		if d.provider == provider {
@@ -77,6 +82,22 @@ func (c *Config) ResolveModel() (ModelChoice, error) {
 	return c.lookupModel("demo", "no model and no key is set")
 }
 
+// LookupModel returns the model with a name of the form provider/model.
+func (c *Config) LookupModel(ref string) (ModelChoice, error) { return c.lookupModel(ref, "named") }
+
+// OnlineProviders returns the names of the providers that can be asked: those with a key, or with
+// another address than the built-in one.
+func (c *Config) OnlineProviders() []string {
+	var out []string
+	for name, p := range c.Providers {
+		if p.Type != Demo && (p.APIKey.Set() || p.BaseURL != Default().Providers[name].BaseURL) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 	provider, name, ok := strings.Cut(ref, "/")
 	if ref == "demo" {
@@ -92,16 +113,17 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 			ref, didYouMean(provider, names), strings.Join(names, ", "))
 	}
 	if p.Type != Demo && !p.APIKey.Set() && p.BaseURL == Default().Providers[provider].BaseURL {
-		return ModelChoice{}, fault.InvalidField("model", "The model %q needs a key: set %s.", ref, keySetting(provider))
+		return ModelChoice{}, fault.InvalidField("model", "The model %q needs a key: set %s.", ref, KeySetting(provider))
 	}
-	facts, wellKnown := lookupKnown(name)
 	choice := ModelChoice{
 		Provider: provider, Name: name, Type: p.Type, BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey,
-		API: p.API, ContextUnknown: !wellKnown, ContextTokens: facts.ContextTokens, MaxOutputTokens: facts.MaxOutputTokens,
-		Images: wellKnown, Price: facts.Price, Why: why,
+		API: p.API, Why: why,
 	}
 	if p.Type == Demo {
+		choice.applyFacts(catalog.Model{Tools: true}, false)
 		choice.Price = &Price{} // it runs in this process and costs nothing
+	} else {
+		choice.applyFacts(c.Facts().Find(catalog.Query{Provider: provider, BaseURL: p.BaseURL, Model: name}))
 	}
 	if m, ok := c.Models[ref]; ok {
 		choice.override(m)

@@ -290,8 +290,9 @@ func (c *Config) resolvePaths() error {
 		{"bus.passwordFile", &c.Bus.PasswordFile},
 		{"bus.sentinelPasswordFile", &c.Bus.SentinelPasswordFile},
 		{"bus.caFile", &c.Bus.CAFile},
+		{"catalog", &c.Catalog},
 	} {
-		if *p.at == "" && strings.HasPrefix(p.key, "bus.") {
+		if *p.at == "" && (strings.HasPrefix(p.key, "bus.") || p.key == "catalog") {
 			continue // not set
 		}
 		if *p.at == "" { // filepath.Abs would resolve it to the current directory

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/trial"
 	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
 )
@@ -45,8 +46,10 @@ type Patient struct {
 	// Deep makes the checks read every row of the database, every stored file, and every entry in
 	// Redis.
 	Deep bool
-	// Online makes the check of the model ask the provider whether the API key is valid.
+	// Online makes the check of the model ask the provider whether the API key is valid, and call
+	// the model with Try, unless that is nil.
 	Online bool
+	Try    func(config.ModelChoice) trial.Report
 	Now    func() time.Time
 }
 

@@ -17,6 +17,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/trial"
 	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
 	"lilac/internal/operate/doctor"
@@ -313,6 +314,8 @@ func TestModelOnline(t *testing.T) {
 		{"good", "gpt-4o", "good-key-0815", 0, "model", doctor.OK, "the model is there"},
 		{"no such model", "gpt-4", "good-key-0815", 0, "model", doctor.Warn, "does not list"},
 		{"price unknown", "other", "good-key-0815", 0, "model", doctor.Warn, "unknown price"},
+		{"a call works", "gpt-4o", "good-key-0815", 0, "model call", doctor.OK, "called a tool"},
+		{"a call fails", "other", "good-key-0815", 0, "model call", doctor.Fail, "no tool was called"},
 		{"bad key", "gpt-4o", "other-key-0815", 0, "model", doctor.Fail, "rejects the key"},
 		{"clock", "gpt-4o", "good-key-0815", -time.Hour, "clock skew", doctor.Warn, "1h0m"},
 		{"clock agrees", "gpt-4o", "good-key-0815", 0, "clock skew", doctor.OK, ""},
@@ -321,6 +324,13 @@ func TestModelOnline(t *testing.T) {
 			s := provider(t, tt.skew)
 			p := patient(t, map[string]string{"OPENAI_API_KEY": tt.key, "OPENAI_BASE_URL": s.URL, "LILAC_MODEL": "openai/" + tt.model}, "")
 			p.Online = true
+			p.Try = func(m config.ModelChoice) trial.Report {
+				status := trial.Failed
+				if m.Name == "gpt-4o" {
+					status = trial.OK
+				}
+				return trial.Report{Checks: []trial.Check{{Name: "tool", Status: status, Detail: "no tool was called"}}}
+			}
 			f := examine(t, p, tt.check)
 			check(t, f, tt.status, tt.want)
 			if strings.Contains(f.Message+f.Advice, tt.key) {

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/health"
 )
@@ -30,7 +31,7 @@ func (p Patient) configuration() Finding {
 		return Finding{"configuration", Warn, message, "Check that line of the file. Lilac ignores unknown keys."}
 	}
 	info, err := os.Stat(c.File)
-	if err == nil && info.Mode().Perm()&0o044 != 0 && c.SecretInFile() {
+	if err == nil && osfile.HasModes && info.Mode().Perm()&0o044 != 0 && c.SecretInFile() {
 		return Finding{"configuration", Warn, c.File + " contains a key or password, and other users can read it", "chmod 600 " + c.File + ", or use ${NAME} instead."}
 	}
 	return Finding{"configuration", OK, c.File, ""}
@@ -49,13 +50,10 @@ func (p Patient) workspace(running bool) Finding {
 	return p.directory(check, p.Config.Workspace)
 }
 
-// writeAndEnter is the mode W_OK|X_OK of access(2).
-const writeAndEnter = 3
-
 // temporary checks that the directory for temporary files exists, because Lilac does not create
 // it.
 func temporary(dir string) Finding {
-	if err := syscall.Access(dir, writeAndEnter); err != nil {
+	if err := osfile.CanWrite(dir); err != nil {
 		return Finding{
 			"temporary files", Fail, fmt.Sprintf("%s cannot be used: %v", dir, err),
 			"Make it, or name another one in TMPDIR: the sandbox is tried there, and sockets are made there unless XDG_RUNTIME_DIR names a place.",
@@ -81,7 +79,7 @@ func (p Patient) directory(check, dir string) Finding {
 		}
 		return Finding{check, Fail, fmt.Sprintf("cannot examine %s: %v", dir, err), "Choose another path."}
 	}
-	if err := syscall.Access(at, writeAndEnter); err != nil {
+	if err := osfile.CanWrite(at); err != nil {
 		return Finding{check, Fail, fmt.Sprintf("user %[2]d cannot write to %[1]s", at, os.Geteuid()), "Change its owner or mode, or choose another path."}
 	}
 	if at != dir {
@@ -102,7 +100,7 @@ func (p Patient) private() Finding {
 		if err != nil {
 			return Finding{check, Fail, fmt.Sprintf("cannot examine %s: %v", path, err), "Check its owner and mode."}
 		}
-		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		if mode := info.Mode().Perm(); osfile.HasModes && mode&0o077 != 0 {
 			return Finding{check, Warn, fmt.Sprintf("other users can access %s (mode %04o)", path, mode), "chmod go= " + path}
 		}
 	}

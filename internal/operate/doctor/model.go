@@ -2,10 +2,7 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -16,6 +13,7 @@ import (
 	"unicode"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/listing"
 	"lilac/internal/operate/config"
 )
 
@@ -23,8 +21,6 @@ const (
 	// reachTimeout bounds the connection test to the model's host; askTimeout bounds a request.
 	reachTimeout = 3 * time.Second
 	askTimeout   = 15 * time.Second
-	// maxModels bounds the size of a provider's model list, in bytes.
-	maxModels = 8 << 20
 	// maxSkew is the tolerated difference between the local clock and the provider's. A larger one
 	// breaks signatures and time limits.
 	maxSkew = 30 * time.Second
@@ -113,69 +109,59 @@ func reach(ctx context.Context, m config.ModelChoice) *Finding {
 	return nil
 }
 
-// ask lists the provider's models. This is free, and it shows whether the provider accepts the API
-// key, offers the model, and agrees about the time.
+// ask lists the provider's models, which shows whether the provider accepts the API key, offers the
+// model, and agrees about the time. Then it makes one real call of the model with a tool.
 func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	target, header := m.BaseURL+"/models", http.Header{"Authorization": {"Bearer " + m.APIKey.Reveal()}}
-	if m.Type == config.Anthropic {
-		target, header = m.BaseURL+"/v1/models?limit=1000", http.Header{"X-Api-Key": {m.APIKey.Reveal()}, "Anthropic-Version": {"2023-06-01"}}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	answer, err := listing.Ask(ctx, listing.Endpoint{Anthropic: m.Type == config.Anthropic, BaseURL: m.BaseURL, Key: m.APIKey.Reveal()})
 	if err != nil {
-		return []Finding{{"model", Fail, m.String() + ": invalid base URL", "Check providers." + m.Provider + ".baseURL."}}
+		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s", m, fault.ToWire(err).Message), "Check the network, providers." + m.Provider + ".baseURL, and proxies."}}
 	}
-	req.Header = header
-	// Redirects are disabled, because they would send the API key to another host.
-	asker := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := asker.Do(req)
-	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return []Finding{{"model", Fail, fmt.Sprintf("%s: cannot reach %s: %v", m, req.URL.Host, err), "Check the network, providers." + m.Provider + ".baseURL, and proxies."}}
-	}
-	defer res.Body.Close()
-	out := []Finding{p.answered(res, m, message)}
-	if f, ok := p.skew(res); ok {
+	listed := listedModel(answer, m, message)
+	out := []Finding{listed}
+	if f, ok := p.skew(answer); ok {
 		out = append(out, f)
 	}
-	return out
+	if listed.Status == Fail || p.Try == nil {
+		return out
+	}
+	return append(out, p.call(m))
 }
 
-func (p Patient) answered(res *http.Response, m config.ModelChoice, message string) Finding {
+func listedModel(answer listing.Answer, m config.ModelChoice, message string) Finding {
 	switch {
-	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
-		return Finding{"model", Fail, fmt.Sprintf("%s: %s rejects the key (%s)", m, res.Request.URL.Host, res.Status), "Set a valid key: " + m.KeySetting() + "."}
-	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusMethodNotAllowed:
+	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
+		return Finding{"model", Fail, fmt.Sprintf("%s: %s rejects the key (%d %s)", m, answer.Host, answer.Status, http.StatusText(answer.Status)), "Set a valid key: " + m.KeySetting() + "."}
+	case answer.Status == http.StatusNotFound || answer.Status == http.StatusMethodNotAllowed:
 		return known(m, message+"; it is reached, and tells no list of models")
-	case res.StatusCode != http.StatusOK:
-		return Finding{"model", Warn, fmt.Sprintf("%s: %s answers %s", m, res.Request.URL.Host, res.Status), "Try again later, and check the provider's status page."}
-	}
-	var list struct{ Data []struct{ ID string } }
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxModels)).Decode(&list); err != nil || len(list.Data) == 0 {
+	case answer.Status != http.StatusOK:
+		return Finding{"model", Warn, fmt.Sprintf("%s: %s answers %d %s", m, answer.Host, answer.Status, http.StatusText(answer.Status)), "Try again later, and check the provider's status page."}
+	case len(answer.Models) == 0:
 		return known(m, message+"; the key is taken")
+	case answer.Has(m.Name):
+		return known(m, message+"; the key is taken and the model is there")
 	}
-	for _, have := range list.Data {
-		// An alias matches the dated name. Gemini prefixes its names with "models/".
-		if id := strings.TrimPrefix(have.ID, "models/"); id == m.Name || strings.HasPrefix(id, m.Name+"-2") || strings.HasPrefix(m.Name, id) && strings.HasSuffix(m.Name, "-latest") {
-			return known(m, message+"; the key is taken and the model is there")
-		}
+	return Finding{"model", Warn, fmt.Sprintf("%s: the key is valid, but the provider does not list this model", m), "Check the name of the model. It may have been retired. \"lilac models\" lists what there is."}
+}
+
+// call makes a real call of the model with a tool.
+func (p Patient) call(m config.ModelChoice) Finding {
+	report := p.Try(m)
+	if failed, ok := report.First(); ok {
+		return Finding{"model call", Fail, fmt.Sprintf("%s: %s", m, failed.Detail), "\"lilac models test " + m.String() + "\" shows each part of the call."}
 	}
-	return Finding{"model", Warn, fmt.Sprintf("%s: the key is valid, but the provider does not list this model", m), "Check the name of the model. It may have been retired."}
+	return Finding{"model call", OK, "the model called a tool and understood its result", ""}
 }
 
 // skew compares the local clock with the Date header of the response.
-func (p Patient) skew(res *http.Response) (Finding, bool) {
-	theirs, err := http.ParseTime(res.Header.Get("Date"))
-	if err != nil {
+func (p Patient) skew(answer listing.Answer) (Finding, bool) {
+	if answer.Date.IsZero() {
 		return Finding{}, false
 	}
-	off := p.Now().Sub(theirs).Round(time.Second)
+	off := p.Now().Sub(answer.Date).Round(time.Second)
 	if off.Abs() > maxSkew {
-		return Finding{"clock skew", Warn, fmt.Sprintf("the clock differs by %s from that of %s", off, res.Request.URL.Host), "Synchronize the clock with NTP (timedatectl set-ntp true)."}, true
+		return Finding{"clock skew", Warn, fmt.Sprintf("the clock differs by %s from that of %s", off, answer.Host), "Synchronize the clock with NTP (timedatectl set-ntp true)."}, true
 	}
-	return Finding{"clock skew", OK, fmt.Sprintf("within %s of %s", maxSkew, res.Request.URL.Host), ""}, true
+	return Finding{"clock skew", OK, fmt.Sprintf("within %s of %s", maxSkew, answer.Host), ""}, true
 }

@@ -47,7 +47,7 @@ func New(o Options) *Adapter {
 	history := &history{o: o, status: status, client: client, directory: directory, convert: convert}
 	attachments := newAttachments(o, client)
 	writer := &writer{o: o, client: client, directory: directory, convert: convert, refused: refused, sent: sent}
-	recorder := &recorder{o: o, status: status, directory: directory, history: history, attachments: attachments, convert: convert, sent: sent}
+	recorder := &recorder{o: o, status: status, directory: directory, history: history, attachments: attachments, convert: convert, sent: sent, starters: newStarters()}
 	guilds := newGuildSync(o, status, client, directory)
 	registrar := newRegistrar(o, status, client)
 	interactions := newInteractions(o, directory, recorder, writer)

@@ -7,6 +7,11 @@ type converter struct{ status *status }
 
 func (c converter) message(m wireMessage) surface.Message {
 	self := c.status.selfID()
+	if m.Type == messageThreadStarter && m.Referenced != nil {
+		// It only stands for the message that started the thread.
+		m.Author, m.Member, m.WebhookID, m.Content = m.Referenced.Author, m.Referenced.Member, m.Referenced.WebhookID, m.Referenced.text()
+		m.Attachments, m.Mentions, m.Reference = m.Referenced.Attachments, m.Referenced.Mentions, nil
+	}
 	out := surface.Message{
 		Platform: Platform, ChannelID: m.ChannelID, ID: m.ID,
 		AuthorID: m.Author.ID, AuthorName: m.Author.name(m.Member),

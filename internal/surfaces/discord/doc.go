@@ -21,7 +21,7 @@
 //
 //	gateway       keeps one connection; reads events          gateway.go, connection.go
 //	pipeline      stores events in order                      pipeline.go
-//	recorder      turns messages into rows and events         recorder.go, incoming.go
+//	recorder      turns messages into rows and events         recorder.go, incoming.go, threads.go
 //	guildSync     keeps the cache of servers and channels     guilds.go, guild_refresh.go
 //	backfiller    reads the messages that were missed         backfill.go, archived.go, reconcile.go
 //	interactions  answers commands and buttons                interactions.go
@@ -47,7 +47,7 @@
 //   - interactions: interactionWorkers goroutines and a queue of maxInteractions,
 //     because Discord wants an acknowledgment within three seconds.
 //
-// Locks: status.mu, channelCache.mu, roleCache.mu, refusals.mu, nonces.mu, guildSync.mu,
+// Locks: status.mu, channelCache.mu, roleCache.mu, starters.mu, refusals.mu, nonces.mu, guildSync.mu,
 // limiter.mu, and connection.writing are leaves: no code takes another lock
 // while it holds one of them. A bucket's turn is held during a REST call and
 // comes before limiter.mu. No lock is held during a transaction or a REST call.

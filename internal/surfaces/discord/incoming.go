@@ -56,6 +56,7 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 	in.m.Attachments = r.attachments.download(ctx, in.m, received)
 	if !in.m.FromSelf {
 		r.completeChain(ctx, in, m, received)
+		r.completeThread(ctx, in, received)
 	}
 	in.facts = surface.Facts{
 		IsDMBased: channel.kind == surface.Direct, MentionsBot: r.mentionsBot(ctx, m, channel.guildID),

@@ -11,7 +11,10 @@ import (
 )
 
 const helpText = "Mention me, reply to me, or send me a private message, and I answer. While I work, reply to my answer to add information; reply and mention me to change the task. " +
-	"The Stop button or /stop ends the answer, and /status shows what I am working on. To ask about a message, open its menu and select Apps, “Ask about this”."
+	"The Stop button or /stop ends the answer, /status shows what I am working on, and /queue what waits. /new begins a new conversation. To ask about a message, open its menu and select Apps, “Ask about this”."
+
+// newConversationText confirms /new.
+const newConversationText = "This is a new conversation: I no longer see the messages before it. They are kept, and you can find them on the page."
 
 // plan decides what an interaction does, nil for nothing, and what to show once
 // that is done.
@@ -29,22 +32,47 @@ func (s *interactions) plan(ctx context.Context, i interaction) (reply string, a
 	if s.o.Interactions == nil && i.Data.Name != commandHelp {
 		return "", nil, fault.New(fault.Unavailable, "I cannot do that now.")
 	}
-	switch {
-	case i.Type == interactionComponent && i.requestID == "":
-		return "", nil, fault.New(fault.Invalid, "This button no longer works.")
-	case i.Data.Name == commandStop && i.requestID == "":
-		return "No answer is in progress here.", nil, nil
-	case i.requestID != "":
+	if i.Type == interactionComponent {
+		if i.requestID == "" {
+			return "", nil, fault.New(fault.Invalid, "This button no longer works.")
+		}
 		return s.stop(ctx, i.requestID, by, moderator)
-	case i.Data.Name == commandHelp:
-		return helpText, nil, nil
-	case i.Data.Name == commandStatus:
-		reply, err = s.o.Interactions.Status(ctx, i.ChannelID)
-		return reply, nil, err
-	case i.Data.Name == menuAsk:
-		return s.ask(ctx, i, by)
 	}
-	return "", nil, fault.New(fault.Invalid, "This command no longer exists.")
+	c, ok := findCommand(i.Data.Name)
+	if !ok {
+		return "", nil, fault.New(fault.Invalid, "This command no longer exists.")
+	}
+	return c.plan(ctx, s, i, by, moderator)
+}
+
+func planStop(ctx context.Context, s *interactions, i interaction, by surface.User, moderator bool) (string, func(*db.Tx) error, error) {
+	if i.requestID == "" {
+		return "No answer is in progress here.", nil, nil
+	}
+	return s.stop(ctx, i.requestID, by, moderator)
+}
+
+func planHelp(context.Context, *interactions, interaction, surface.User, bool) (string, func(*db.Tx) error, error) {
+	return helpText, nil, nil
+}
+
+func planStatus(ctx context.Context, s *interactions, i interaction, _ surface.User, _ bool) (string, func(*db.Tx) error, error) {
+	reply, err := s.o.Interactions.Status(ctx, i.ChannelID)
+	return reply, nil, err
+}
+
+func planQueue(ctx context.Context, s *interactions, i interaction, _ surface.User, _ bool) (string, func(*db.Tx) error, error) {
+	reply, err := s.o.Interactions.Queue(ctx, i.ChannelID)
+	return reply, nil, err
+}
+
+// planNew begins a new conversation in the channel.
+func planNew(_ context.Context, s *interactions, i interaction, by surface.User, _ bool) (string, func(*db.Tx) error, error) {
+	return newConversationText, func(tx *db.Tx) error { return s.o.Interactions.NewConversation(tx, i.ChannelID, by) }, nil
+}
+
+func planAsk(ctx context.Context, s *interactions, i interaction, by surface.User, _ bool) (string, func(*db.Tx) error, error) {
+	return s.ask(ctx, i, by)
 }
 
 // stop ends a request for a person who asked for it, or for a moderator.

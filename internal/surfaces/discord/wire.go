@@ -88,12 +88,15 @@ type wireEmoji struct {
 // Message types of messages that people write, a message flag, and the type of
 // a reply's reference ("Message Resource").
 const (
-	messageDefault   = 0
-	messageReply     = 19
-	messageCommand   = 20
-	messageMenu      = 23
-	flagEphemeral    = 1 << 6
-	referenceDefault = 0
+	messageDefault = 0
+	messageReply   = 19
+	messageCommand = 20
+	// messageThreadStarter is the first message of a thread that was created from
+	// a message; it refers to that.
+	messageThreadStarter = 21
+	messageMenu          = 23
+	flagEphemeral        = 1 << 6
+	referenceDefault     = 0
 )
 
 // Channel types ("Channels Resource").

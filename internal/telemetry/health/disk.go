@@ -3,7 +3,8 @@ package health
 import (
 	"fmt"
 	"path/filepath"
-	"syscall"
+
+	"lilac/internal/foundation/osfile"
 )
 
 const (
@@ -25,11 +26,10 @@ type Disk struct {
 // DiskAt returns the file system of a path, or of its nearest existing parent
 // directory.
 func DiskAt(path string) (Disk, error) {
-	var st syscall.Statfs_t
 	for {
-		err := syscall.Statfs(path, &st)
+		free, kind, err := osfile.Space(path)
 		if err == nil {
-			return Disk{Free: st.Bavail * uint64(st.Bsize), Type: int64(st.Type)}, nil
+			return Disk{Free: free, Type: kind}, nil
 		}
 		parent := filepath.Dir(path)
 		if parent == path {

@@ -25,7 +25,7 @@ var layers = []layer{
 	{"surfaces", "foundation engine agent core"},
 	{"serve", "foundation telemetry engine agent core"},
 	{"store", "foundation engine core surfaces serve"},
-	{"operate", "foundation telemetry engine agent core surfaces serve store"},
+	{"operate", "foundation telemetry model engine agent core surfaces serve store"},
 	{"app", "foundation telemetry model engine agent core surfaces serve store operate"},
 	{"testkit", "foundation telemetry model engine agent core surfaces serve store operate app"},
 }
@@ -43,6 +43,7 @@ var neighbors = map[string]string{
 	"model/openai":    "model/llm",
 	"model/responses": "model/llm",
 	"model/demo":      "model/llm",
+	"model/trial":     "model/llm",
 
 	"engine/bus":       "engine/db",
 	"engine/delivery":  "engine/bus engine/db",
@@ -77,7 +78,7 @@ var neighbors = map[string]string{
 }
 
 // entryPoints are the folders outside internal/. They may import every layer.
-var entryPoints = []string{"cmd/lilac", "cmd/tools", "bench"}
+var entryPoints = []string{"cmd/lilac", "cmd/tools", "bench", "deploy/release/manpages"}
 
 // inTests lists packages of higher layers that every test may import: the default
 // engines and models.

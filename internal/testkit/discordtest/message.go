@@ -57,6 +57,8 @@ type message struct {
 	repliedPing     bool
 	mentionEveryone bool
 	oldEdits        []time.Time
+	// starts is the message of another channel that a message of type 21 stands for.
+	starts *message
 }
 
 func (m *message) copied() Message {
@@ -95,6 +97,10 @@ const (
 	messageDefault = 0
 	messageReply   = 19
 	messageCommand = 20
+
+	messageThreadStarter = 21
+
+	flagHasThread = 1 << 5 // Message Resource, "Message Flags"
 )
 
 // wireMessage encodes a message for the API. If content is false, the content fields are
@@ -155,6 +161,12 @@ func (s *Server) wireMessage(c *channel, m *message, content, deep bool) object 
 			if replied != nil {
 				o["referenced_message"] = s.wireMessage(c, replied, content, false)
 			}
+		}
+	}
+	if m.starts != nil {
+		o["message_reference"] = object{"type": 0, "channel_id": m.starts.ChannelID, "message_id": m.starts.ID, "guild_id": c.guild}
+		if deep {
+			o["referenced_message"] = s.wireMessage(s.world.in(m.starts.ChannelID), m.starts, content, false)
 		}
 	}
 	return o

@@ -1,6 +1,7 @@
 package discordtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -165,8 +166,25 @@ func (s *Server) Post(forumID string, u User, title, text string) (channelID str
 	return id
 }
 
+// ThreadFrom creates a thread from a message. The thread has the message's ID, and begins
+// with a message of type 21 that refers to that message (Threads, "Public Threads" and
+// Message Resource, "Message Types").
+func (s *Server) ThreadFrom(channelID, messageID, name string) (threadID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	parent := s.world.in(channelID)
+	m := parent.mustFind(messageID)
+	id := s.openLocked(&channel{id: messageID, guild: parent.guild, parent: parent.id, name: name, kind: typeThread}, "THREAD_CREATE")
+	m.flags |= flagHasThread
+	s.tellEditLocked(parent, m)
+	s.addLocked(s.world.in(id), &message{
+		Message: Message{ID: s.mintLocked(), ChannelID: id, Author: m.Author, Created: s.o.Now()}, kind: messageThreadStarter, starts: m,
+	})
+	return id
+}
+
 func (s *Server) openLocked(c *channel, event string) string {
-	c.id, c.overwrites, c.archivedAt = s.mintLocked(), make(map[string]overwrite), s.o.Now()
+	c.id, c.overwrites, c.archivedAt = cmp.Or(c.id, s.mintLocked()), make(map[string]overwrite), s.o.Now()
 	s.world.channels[c.id] = c
 	s.dispatchLocked(event, c, intentGuilds, intentGuilds, func(*session) object {
 		o := c.wire()

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/delivery"
+	"lilac/internal/engine/redisbus"
+	"lilac/internal/foundation/event"
+	"lilac/internal/store"
+)
+
+// base holds what the parts of the program share. Each part is a small type that
+// embeds it.
+type base struct {
+	Options
+	live
+	cores
+	db  *db.DB
+	bus bus.Bus
+	// busChanges counts how often the program switched to another bus.
+	busChanges int64
+	store      *store.Store
+	blobs      *store.Blobs
+	// box is the sandbox for commands.
+	box *sandbox.Opening
+}
+
+// cores holds the services that call each other. A part looks a service up at each
+// call, because some services are built after the part.
+type cores struct {
+	env       *environment.Service
+	runner    *session.Service
+	workflows *workflow.Service
+	tasks     *task.Service
+	sources   *sources
+	// platforms holds the chat platforms.
+	platforms []*platform
+	// callables is the tool server for commands. Its close method must be called.
+	callables *toolService
+}
+
+// isPlatform reports whether a relay shows the requests of a client.
+func (c *cores) isPlatform(client string) bool {
+	return slices.ContainsFunc(c.platforms, func(s *platform) bool { return s.adapter.Platform() == client })
+}
+
+// openStore opens the database and the bus. published is called with the events that
+// each transaction publishes.
+func (b *base) openStore(ctx context.Context, published func([]event.Event)) (err error) {
+	b.warnOfLostDatabase()
+	b.db, err = db.Open(ctx, db.Options{
+		Dir: b.Config.DataDir, Logger: b.Logger, OnCommit: b.Seams.onCommit(b.Config.DataDir), OnPublish: published,
+		Migrations: slices.Concat(redisbus.Migrations, store.Migrations),
+	})
+	if err != nil {
+		return err
+	}
+	if b.bus, err = openBus(ctx, b.Config, b.db, b.Logger); err != nil {
+		return err
+	}
+	if b.busChanges, err = delivery.Changes(ctx, b.db); err != nil {
+		return err
+	}
+	b.store = store.New(b.db)
+	b.blobs, err = openBlobs(b.Config)
+	return err
+}

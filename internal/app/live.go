@@ -1,0 +1,84 @@
+package app
+
+import (
+	"sync/atomic"
+	"time"
+
+	"lilac/internal/app/observe"
+	"lilac/internal/core/router"
+	"lilac/internal/core/task"
+	"lilac/internal/model/llm"
+	"lilac/internal/operate/config"
+	"lilac/internal/serve/httpapi"
+)
+
+// live holds the configuration in force, which a reload replaces.
+type live struct {
+	observer *observe.Observer
+	now      atomic.Pointer[inForce]
+	learned  llm.Registry // capabilities learned from the endpoints of all models
+	// reloadTrouble is the reason why the last reload was not fully applied. It is set after
+	// the log entry is written, so that the reason is in the log when /readyz reports it.
+	reloadTrouble atomic.Pointer[string]
+}
+
+// inForce is one state of the configuration.
+type inForce struct {
+	config *config.Config
+	choice config.ModelChoice
+	model  llm.Model
+}
+
+// choose puts a configuration into effect, with the model that it names.
+func (l *live) choose(cfg *config.Config) error {
+	choice, err := cfg.ResolveModel()
+	if err != nil {
+		return err
+	}
+	l.now.Store(&inForce{config: cfg, choice: choice, model: l.observer.Model(newModel(choice, &l.learned))})
+	return nil
+}
+
+// gate returns the gate of the configuration, or nil if it has none.
+func (l *live) gate() router.Gate {
+	choice, ok, err := l.now.Load().config.ResolveGate()
+	if err != nil || !ok { // validation has rejected invalid models
+		return nil
+	}
+	model := l.observer.Model(newModel(choice, &l.learned))
+	return router.ModelGate(func() llm.Model { return model })
+}
+
+// routerSettings returns the settings of the configuration in force.
+func (l *live) routerSettings() router.Settings {
+	debounce := l.now.Load().config.Router.Debounce
+	return router.Settings{Debounce: router.Debounce{Wait: time.Duration(debounce.Wait), Max: time.Duration(debounce.Max)}, Gate: l.gate()}
+}
+
+// listenModes returns the configured modes of Discord's channels.
+func (l *live) listenModes() router.Modes {
+	c := l.now.Load().config.Surface.Discord
+	modes := router.Modes{Default: router.Mode(c.Mode), Channels: map[string]router.Mode{}}
+	for id, channel := range c.Channels {
+		modes.Channels[id] = router.Mode(channel.Mode)
+	}
+	return modes
+}
+
+func (l *live) taskLimits() task.Limits {
+	t := l.now.Load().config.Tasks
+	return task.Limits{
+		PerSession: t.PerSession, Total: t.Total,
+		Time: time.Duration(t.Time), MaxTime: time.Duration(t.MaxTime), OutputBytes: int64(t.Output),
+	}
+}
+
+// settings returns the settings that the web page shows.
+func (l *live) settings() []httpapi.Setting {
+	inForce := l.now.Load().config.InForce()
+	out := make([]httpapi.Setting, len(inForce))
+	for i, s := range inForce {
+		out[i] = httpapi.Setting(s)
+	}
+	return out
+}

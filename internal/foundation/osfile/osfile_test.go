@@ -1,0 +1,109 @@
+package osfile_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"lilac/internal/foundation/osfile"
+)
+
+// TestMain makes the test program lock the file that LOCK names and hold the lock until
+// its standard input ends: a lock counts between processes.
+func TestMain(m *testing.M) {
+	path := os.Getenv("LOCK")
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		err = osfile.TryLock(f)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	os.Stdout.WriteString("locked\n")
+	io.Copy(io.Discard, os.Stdin)
+}
+
+func TestALockIsHeldUntilItsProcessEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(path, []byte("123\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	holder := exec.Command(os.Args[0])
+	holder.Env = append(os.Environ(), "LOCK="+path)
+	stdin, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "locked\n" {
+		t.Fatalf("the other process printed %q, %v, want that it holds the lock", line, err)
+	}
+
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := osfile.TryLock(f); !errors.Is(err, osfile.ErrLocked) {
+		t.Errorf("TryLock = %v while another process holds the lock, want ErrLocked", err)
+	}
+	if content, err := os.ReadFile(path); string(content) != "123\n" {
+		t.Errorf("a locked file reads as %q, %v, want its content", content, err)
+	}
+	stdin.Close()
+	if err := holder.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := osfile.TryLock(f); err != nil {
+		t.Errorf("TryLock = %v after the other process ended, want success", err)
+	}
+	if err := osfile.Unlock(f); err != nil {
+		t.Errorf("Unlock = %v, want success", err)
+	}
+}
+
+func TestOpenDirRefusesFilesAndLinks(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skipf("this user cannot make symbolic links: %v", err)
+	}
+	for path, want := range map[string]bool{dir: true, file: false, link: false} {
+		f, err := osfile.OpenDir(path)
+		if (err == nil) != want {
+			t.Errorf("OpenDir(%s) = %v, want success %v", path, err, want)
+		}
+		if err == nil {
+			f.Close()
+		}
+	}
+}
+
+func TestADirectoryOfThisUserIsWritableAndHasSpace(t *testing.T) {
+	dir := t.TempDir()
+	if err := osfile.CanWrite(dir); err != nil {
+		t.Errorf("CanWrite = %v, want success", err)
+	}
+	if err := osfile.CanWrite(filepath.Join(dir, "missing")); err == nil {
+		t.Error("CanWrite of a missing directory succeeded, want an error")
+	}
+	if free, _, err := osfile.Space(dir); free == 0 || err != nil {
+		t.Errorf("Space = %d, %v, want some free space", free, err)
+	}
+}
