@@ -2,7 +2,6 @@ package app
 
 import (
 	"sync/atomic"
-	"time"
 
 	"lilac/internal/app/observe"
 	"lilac/internal/core/router"
@@ -51,8 +50,7 @@ func (l *live) gate() router.Gate {
 
 // routerSettings returns the settings of the configuration in force.
 func (l *live) routerSettings() router.Settings {
-	debounce := l.now.Load().config.Router.Debounce
-	return router.Settings{Debounce: router.Debounce{Wait: time.Duration(debounce.Wait), Max: time.Duration(debounce.Max)}, Gate: l.gate()}
+	return router.Settings{Debounce: l.now.Load().config.Router.Debounce.Times(), Gate: l.gate()}
 }
 
 // listenModes returns the configured modes of Discord's channels.
@@ -65,13 +63,7 @@ func (l *live) listenModes() router.Modes {
 	return modes
 }
 
-func (l *live) taskLimits() task.Limits {
-	t := l.now.Load().config.Tasks
-	return task.Limits{
-		PerSession: t.PerSession, Total: t.Total,
-		Time: time.Duration(t.Time), MaxTime: time.Duration(t.MaxTime), OutputBytes: int64(t.Output),
-	}
-}
+func (l *live) taskLimits() task.Limits { return l.now.Load().config.Tasks.Limits() }
 
 // settings returns the settings that the web page shows.
 func (l *live) settings() []httpapi.Setting {

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/app"
-	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/logs"
 	"lilac/internal/telemetry/notify"
 	"lilac/internal/telemetry/tracing"
@@ -68,7 +67,7 @@ func serveCommand(c *cli) *cobra.Command {
 
 // newLogger logs coloured text to a terminal and JSON elsewhere, unless the
 // configuration chooses a format.
-func newLogger(cfg config.Log, w io.Writer, terminal bool, level *slog.LevelVar, secrets *logs.Secrets) *slog.Logger {
+func newLogger(cfg logs.Config, w io.Writer, terminal bool, level *slog.LevelVar, secrets *logs.Secrets) *slog.Logger {
 	_ = level.UnmarshalText([]byte(cfg.Level)) // the configuration was validated
 	return logs.New(w, logs.Options{
 		Level: level, Text: cfg.Format == "text" || cfg.Format == "auto" && terminal, Colour: terminal, Secrets: secrets,

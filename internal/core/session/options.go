@@ -169,7 +169,7 @@ func (plainSurfaces) Unattended(string) bool                  { return false }
 func (plainSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
 	return nil, nil
 }
-func (plainSurfaces) NewConversation(string) string           { return "" }
+func (plainSurfaces) NewConversation(string) string { return "" }
 
 // openPolicy is the default of [Options.Policy].
 type openPolicy struct{}

@@ -130,6 +130,15 @@ func InvalidField(field, format string, args ...any) *Error {
 	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
+// InField returns an error about the invalid content of a field, with the message of
+// err, and nil for nil.
+func InField(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return InvalidField(field, "%s", ToWire(err).Message)
+}
+
 // KindOf returns the kind of the first [Error] in the chain of err. Without one, it returns
 // the kind that matches a context error, or else Internal. For nil it returns "".
 func KindOf(err error) Kind {

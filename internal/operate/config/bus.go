@@ -88,7 +88,7 @@ func passwordIn(setting, path string) (Secret, error) {
 // supports and that Lilac does not set itself.
 var parametersOfRedis = []string{"addr", "db", "master_set", "protocol", "skip_verify"}
 
-func (c *Config) checkBus() error {
+func (c checker) checkBus() error {
 	b := c.Bus
 	if b.URL == "sqlite:" {
 		if b.PasswordFile != "" || b.SentinelPasswordFile != "" || b.CAFile != "" {

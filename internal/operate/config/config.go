@@ -4,37 +4,45 @@ import (
 	"encoding/json"
 	"time"
 
+	"lilac/internal/core/clock"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/files"
+	"lilac/internal/core/router"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/core/webhook"
 	"lilac/internal/model/catalog"
+	"lilac/internal/telemetry/logs"
 )
 
 // Config holds every setting. The texts in the tags are the reference for operators: the JSON
 // Schema and docs/configuration.md are generated from them.
 type Config struct {
-	Addr           string              `json:"addr,omitempty" jsonschema:"The address to listen on. Any address other than loopback requires LILAC_TOKEN."`
-	AllowedHosts   []string            `json:"allowedHosts,omitempty" jsonschema:"Host names, in addition to loopback, under which browsers may reach the server, for example behind a reverse proxy."`
-	TrustedProxies []string            `json:"trustedProxies,omitempty" jsonschema:"IP addresses or networks (such as 10.0.0.0/8) of reverse proxies whose Forwarded and X-Forwarded-* headers the server honours. The host that they name must still be in allowedHosts."`
-	DataDir        string              `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
-	Workspace      string              `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
-	Bus            Bus                 `json:"bus,omitempty" jsonschema:"The event log."`
-	Model          string              `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
-	Providers      map[string]Provider `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
-	Models         map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override those of the catalog."`
-	Catalog        string              `json:"catalog,omitempty" jsonschema:"A file with facts about models (windows, output limits, prices, capabilities) in the shape of https://models.dev/api.json. It replaces the built-in catalog."`
-	Limits         Limits              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
-	CompactAt      float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
-	System         string              `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
-	Sandbox        Sandbox             `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
-	Tools          Tools               `json:"tools,omitempty" jsonschema:"The tool server for callables."`
-	Tasks          Tasks               `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
-	Surface        Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
-	Attachments    Attachments         `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
-	Entity         Entity              `json:"entity,omitempty" jsonschema:"Names of people and conversations in the agent's texts."`
-	Router         Router              `json:"router,omitempty" jsonschema:"Which platform messages wake the agent, in addition to those addressed to it."`
-	Rules          map[string]Rule     `json:"rules,omitempty" jsonschema:"Rules by name. lilac rules test shows what an event would trigger."`
-	Webhooks       map[string]Webhook  `json:"webhooks,omitempty" jsonschema:"Webhooks by name; each accepts POST /webhooks/NAME. A delivery becomes an event webhook.received; rules decide what it triggers."`
-	Files          map[string]Files    `json:"files,omitempty" jsonschema:"Watched files, by a name for them. A change becomes an event file.changed; rules decide what it triggers."`
-	Timers         map[string]Timer    `json:"timers,omitempty" jsonschema:"Timers by name. Each scheduled time becomes an event timer.fired; rules decide what it triggers."`
-	Log            Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
+	Addr           string                            `json:"addr,omitempty" jsonschema:"The address to listen on. Any address other than loopback requires LILAC_TOKEN."`
+	AllowedHosts   []string                          `json:"allowedHosts,omitempty" jsonschema:"Host names, in addition to loopback, under which browsers may reach the server, for example behind a reverse proxy."`
+	TrustedProxies []string                          `json:"trustedProxies,omitempty" jsonschema:"IP addresses or networks (such as 10.0.0.0/8) of reverse proxies whose Forwarded and X-Forwarded-* headers the server honours. The host that they name must still be in allowedHosts."`
+	DataDir        string                            `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
+	Workspace      string                            `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
+	Bus            Bus                               `json:"bus,omitempty" jsonschema:"The event log."`
+	Model          string                            `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
+	Providers      map[string]Provider               `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
+	Models         map[string]Model                  `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override those of the catalog."`
+	Catalog        string                            `json:"catalog,omitempty" jsonschema:"A file with facts about models (windows, output limits, prices, capabilities) in the shape of https://models.dev/api.json. It replaces the built-in catalog."`
+	Limits         session.LimitsConfig              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
+	CompactAt      float64                           `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
+	System         string                            `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
+	Sandbox        Sandbox                           `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
+	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
+	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
+	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
+	Attachments    Attachments                       `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
+	Entity         Entity                            `json:"entity,omitempty" jsonschema:"Names of people and conversations in the agent's texts."`
+	Router         router.Config                     `json:"router,omitempty" jsonschema:"Which platform messages wake the agent, in addition to those addressed to it."`
+	Rules          map[string]environment.RuleConfig `json:"rules,omitempty" jsonschema:"Rules by name. lilac rules test shows what an event would trigger."`
+	Webhooks       map[string]webhook.Config         `json:"webhooks,omitempty" jsonschema:"Webhooks by name; each accepts POST /webhooks/NAME. A delivery becomes an event webhook.received; rules decide what it triggers."`
+	Files          map[string]files.Config           `json:"files,omitempty" jsonschema:"Watched files, by a name for them. A change becomes an event file.changed; rules decide what it triggers."`
+	Timers         map[string]clock.Config           `json:"timers,omitempty" jsonschema:"Timers by name. Each scheduled time becomes an event timer.fired; rules decide what it triggers."`
+	Log            logs.Config                       `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's token, from LILAC_TOKEN. If it is empty, the server generates one.
 	// It cannot be set in the file.
@@ -80,10 +88,10 @@ const (
 
 // A Provider is a service that offers models.
 type Provider struct {
-	Type    ProviderType `json:"type,omitempty" jsonschema:"The protocol: Anthropic's Messages or OpenAI's chat completions."`
+	Type    ProviderType `json:"type,omitempty" enum:"anthropic,openai,demo" jsonschema:"The protocol: Anthropic's Messages or OpenAI's chat completions."`
 	BaseURL string       `json:"baseURL,omitempty" jsonschema:"Base URL of the API, for example https://api.openai.com/v1."`
 	APIKey  Secret       `json:"apiKey,omitempty" jsonschema:"The API key. Prefer ${NAME}, which reads an environment variable, to a key in the file."`
-	API     API          `json:"api,omitempty" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Default: responses for OpenAI's own endpoint, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
+	API     API          `json:"api,omitempty" enum:"responses,chat" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Default: responses for OpenAI's own endpoint, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
 }
 
 // An API is one of the two APIs of OpenAI's protocol.
@@ -100,7 +108,7 @@ type Model struct {
 	ContextTokens   int               `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
 	MaxOutputTokens int               `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
 	Images          *bool             `json:"images,omitempty" jsonschema:"Whether the model accepts images."`
-	Effort          string            `json:"effort,omitempty" jsonschema:"How much the model thinks: none, minimal, low, medium, high, xhigh, or max, as far as the model supports it."`
+	Effort          string            `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max" jsonschema:"How much the model thinks: none, minimal, low, medium, high, xhigh, or max, as far as the model supports it."`
 	ThinkingTokens  int               `json:"thinkingTokens,omitempty" jsonschema:"Maximum number of thinking tokens per call, for models that take a budget instead of an effort."`
 	Temperature     *float64          `json:"temperature,omitempty" jsonschema:"The sampling temperature, from 0 to 2."`
 	TopP            *float64          `json:"topP,omitempty" jsonschema:"The share of probability to sample from, above 0 and at most 1."`
@@ -119,28 +127,6 @@ type Price struct {
 	CacheWrite float64 `json:"cacheWrite,omitempty" jsonschema:"Input tokens written to the provider's cache."`
 }
 
-// Limits bounds usage. The limits are checked before each model call; a request that reaches one
-// asks in its conversation whether to continue.
-type Limits struct {
-	Request  Budget   `json:"request,omitempty" jsonschema:"Limits of one request."`
-	Session  Budget   `json:"session,omitempty" jsonschema:"Limits of one conversation, over its lifetime."`
-	Day      Budget   `json:"day,omitempty" jsonschema:"Limits of all conversations together, per day."`
-	TimeZone string   `json:"timeZone,omitempty" jsonschema:"The time zone in which a day begins: a name such as Europe/Berlin, UTC, or Local for the machine's zone."`
-	Wait     Duration `json:"wait,omitempty" jsonschema:"How long a request waits at a limit for an answer before it ends."`
-	Tool     Duration `json:"tool,omitempty" jsonschema:"Time limit for one tool call. Tools have smaller limits of their own."`
-}
-
-// A Budget bounds the usage of each resource. Zero means no limit.
-type Budget struct {
-	Steps  int64    `json:"steps,omitempty" jsonschema:"Model calls."`
-	Tokens int64    `json:"tokens,omitempty" jsonschema:"Input and output tokens. If the provider does not report usage, Lilac uses an estimate."`
-	Money  float64  `json:"money,omitempty" jsonschema:"US dollars. Requires a model with a known price."`
-	Time   Duration `json:"time,omitempty" jsonschema:"Working time, for example 30m. Time in a queue or waiting for an answer does not count."`
-}
-
-// Zone returns the location that TimeZone names.
-func (l Limits) Zone() (*time.Location, error) { return time.LoadLocation(l.TimeZone) }
-
 // Tools configures the address of the tool server, in addition to its socket.
 type Tools struct {
 	Addr string `json:"addr,omitempty" jsonschema:"An additional loopback address for the tool server, for example 127.0.0.1:7421. Without it, there is only the socket. Other addresses are refused."`
@@ -148,7 +134,7 @@ type Tools struct {
 
 // Sandbox configures how commands are confined.
 type Sandbox struct {
-	Mode string `json:"mode,omitempty" jsonschema:"auto runs commands in bubblewrap or in Lilac's built-in namespace sandbox with Landlock (lilac doctor shows which), and refuses to run commands if neither works. bubblewrap and namespaces insist on one. off accepts the risk and runs commands without a sandbox."`
+	Mode string `json:"mode,omitempty" enum:"auto,bubblewrap,namespaces,off" jsonschema:"auto runs commands in bubblewrap or in Lilac's built-in namespace sandbox with Landlock (lilac doctor shows which), and refuses to run commands if neither works. bubblewrap and namespaces insist on one. off accepts the risk and runs commands without a sandbox."`
 
 	ReadOnly []string       `json:"readOnly,omitempty" jsonschema:"Additional files and directories that commands can read. The system's programs and the workspace are always readable."`
 	Writable []string       `json:"writable,omitempty" jsonschema:"Additional directories that commands can write. They must not contain the workspace, another visible path, or a link on the way to one, because the agent could replace it."`
@@ -181,16 +167,6 @@ type SandboxLimits struct {
 	Time      Duration `json:"time,omitempty" jsonschema:"Time limit, whatever the model requests."`
 }
 
-// Tasks bounds background tasks.
-type Tasks struct {
-	PerSession int      `json:"perSession,omitempty" jsonschema:"Maximum number of tasks that run at once in one conversation."`
-	Total      int      `json:"total,omitempty" jsonschema:"Maximum number of tasks that run at once in all conversations together."`
-	Time       Duration `json:"time,omitempty" jsonschema:"Default time limit for a task."`
-	MaxTime    Duration `json:"maxTime,omitempty" jsonschema:"Maximum time limit that a task may request."`
-	Output     Size     `json:"output,omitempty" jsonschema:"How much output of a command is kept; the oldest is dropped first."`
-	Keep       Duration `json:"keep,omitempty" jsonschema:"How long a finished task is kept, including its output and its sub-agent's conversation."`
-}
-
 // The sandbox modes.
 const (
 	SandboxAuto       = "auto"
@@ -206,12 +182,6 @@ type Attachments struct {
 	Keep     Duration `json:"keep,omitempty" jsonschema:"How long a file is kept after the last message that refers to it is gone; at least 48h."`
 }
 
-// Log configures the level and the format of the log.
-type Log struct {
-	Level  string `json:"level,omitempty" jsonschema:"The lowest level to log: debug, info, warn, or error."`
-	Format string `json:"format,omitempty" jsonschema:"json, text, or auto (text on a terminal, otherwise json)."`
-}
-
 // Default returns the built-in defaults. Its paths still start with ~.
 func Default() *Config {
 	return &Config{
@@ -225,16 +195,7 @@ func Default() *Config {
 			"gemini":    {Type: OpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai"},
 			"demo":      {Type: Demo},
 		},
-		Limits: Limits{
-			// A healthy request needs far less than this; the limit stops a model that loops.
-			Request: Budget{Steps: 50, Tokens: 5_000_000, Time: Duration(time.Hour)},
-			// This limit stops runaway activity that no person notices, such as events that
-			// trigger each other.
-			Day:      Budget{Tokens: 100_000_000},
-			TimeZone: "Local",
-			Wait:     Duration(24 * time.Hour),
-			Tool:     Duration(30 * time.Minute),
-		},
+		Limits:    session.DefaultLimitsConfig(),
 		CompactAt: 0.75,
 		Sandbox: Sandbox{
 			Mode:    SandboxAuto,
@@ -244,10 +205,7 @@ func Default() *Config {
 				Memory: 2 << 30, Processes: 512, Disk: 4 << 30, Tmp: 256 << 20, Output: 64 << 20, Time: Duration(10 * time.Minute),
 			},
 		},
-		Tasks: Tasks{
-			PerSession: 8, Total: 32, Time: Duration(time.Hour), MaxTime: Duration(24 * time.Hour),
-			Output: 10 << 20, Keep: Duration(7 * 24 * time.Hour),
-		},
+		Tasks: task.DefaultConfig(),
 		Surface: Surface{Discord: Discord{
 			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
 			Backfill: DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
@@ -257,8 +215,8 @@ func Default() *Config {
 			Cache: DiscordCache{Age: Duration(180 * 24 * time.Hour), Messages: 500_000},
 		}},
 		Attachments: Attachments{MaxBytes: 25 << 20, MaxTotal: 50 << 20, Keep: Duration(7 * 24 * time.Hour)},
-		Router:      Router{Debounce: Debounce{Wait: Duration(3 * time.Second), Max: Duration(10 * time.Second)}},
-		Log:         Log{Level: "info", Format: "auto"},
+		Router:      router.DefaultConfig(),
+		Log:         logs.DefaultConfig(),
 	}
 }
 

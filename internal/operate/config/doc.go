@@ -8,6 +8,10 @@
 // its paths are absolute and do not overlap, the address is safe to listen on, the chosen model
 // can be used, and the limits can be enforced.
 //
+// Each part of Lilac declares its own settings, with their defaults and checks, in a struct beside
+// its code (such as task.Config); [Config] assembles them. This package holds the settings that
+// several parts use, and those of parts that it may not import.
+//
 // Secrets have the type [Secret] and print as ***. docs/configuration.md is generated from this
 // package.
 package config

@@ -32,7 +32,7 @@ func Environment() []EnvVar {
 	}
 }
 
-func (c *Config) applyEnv() {
+func (c reader) applyEnv() {
 	plain := map[string]*string{
 		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": (*string)(&c.Bus.URL),
 		"model": &c.Model, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
@@ -54,7 +54,7 @@ func (c *Config) applyEnv() {
 	c.MetricsToken = Secret(c.getenv("LILAC_METRICS_TOKEN"))
 }
 
-func (c *Config) applyProviderEnv(key, value string) {
+func (c reader) applyProviderEnv(key, value string) {
 	for _, name := range []string{"anthropic", "openai", "gemini"} {
 		p := c.Providers[name]
 		switch key {
@@ -67,7 +67,7 @@ func (c *Config) applyProviderEnv(key, value string) {
 	}
 }
 
-func (c *Config) applyFlags(f Flags) {
+func (c reader) applyFlags(f Flags) {
 	for _, flag := range []struct {
 		key, name, value string
 		into             *string

@@ -11,7 +11,7 @@ import (
 // In read-only directories, the sandbox mounts a cover over each such file. But a cover applies to
 // one file: if a save replaces the file by renaming a new one over it, as most editors do, a
 // command that is already running sees the new file.
-func (c *Config) exposed() (found []Warning) {
+func (c reader) exposed() (found []Warning) {
 	type seen struct{ field, path, so string }
 	shown := []seen{{"workspace", c.Workspace, "the agent reads and writes it. Keep it elsewhere."}}
 	for i, path := range c.Sandbox.ReadOnly {
@@ -52,7 +52,7 @@ func (c *Config) exposed() (found []Warning) {
 
 // coveredWhole reports whether sandbox.hidden lists a directory that contains the file. Such a
 // cover holds even when the file is replaced.
-func (c *Config) coveredWhole(file realpath.Path) bool {
+func (c reader) coveredWhole(file realpath.Path) bool {
 	return slices.ContainsFunc(c.Sandbox.Hidden, func(path string) bool {
 		hidden, err := realpath.Follow(path)
 		return err == nil && hidden.Real != file.Real && within(file.Real, hidden.Real)

@@ -66,7 +66,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := c.loadCatalog(); err != nil {
 		mistakes = append(mistakes, c.located(err))
 	}
-	for _, err := range parts(c.validate()) {
+	for _, err := range parts(checker{c.Config}.validate()) {
 		if !c.follows(err) {
 			mistakes = append(mistakes, c.located(err))
 		}
@@ -74,17 +74,20 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.mistypedTools(), c.exposed()), nil
+	return c.Config, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.mistypedTools(), c.exposed()), nil
 }
+
+// A reader merges the sources of a configuration, and locates its mistakes in them.
+type reader struct{ *Config }
 
 // read merges the file, the environment, and the flags. It skips values of the file that it cannot
 // read. If it returns an error, it could not use the file at all.
-func read(src Source) (*Config, []Warning, []mistake, error) {
+func read(src Source) (reader, []Warning, []mistake, error) {
 	getenv := src.Getenv
 	if getenv == nil {
 		getenv = os.Getenv
 	}
-	c := Default()
+	c := reader{Default()}
 	c.getenv = getenv
 	c.origin = map[string]string{}
 	warnings, mistakes, err := c.readFile(src)
@@ -95,7 +98,7 @@ func read(src Source) (*Config, []Warning, []mistake, error) {
 }
 
 // follows reports whether err only exists because another value could not be read.
-func (c *Config) follows(err error) bool {
+func (c reader) follows(err error) bool {
 	var f *fault.Error
 	return errors.As(err, &f) && f.Field != "" && slices.ContainsFunc(c.unread, func(key string) bool { return touches(key, f.Field) })
 }
@@ -108,7 +111,7 @@ func (c *Config) unreadable(keys ...string) bool {
 	})
 }
 
-func (c *Config) readFile(src Source) ([]Warning, []mistake, error) {
+func (c reader) readFile(src Source) ([]Warning, []mistake, error) {
 	path, named := src.File, true
 	if path == "" {
 		path = c.getenv("LILAC_CONFIG")
@@ -158,7 +161,7 @@ func withoutPath(err error) error {
 
 // decode merges a file into c. Providers and models in the file are merged field by field with the
 // built-in ones of the same name.
-func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) {
+func (c reader) decode(path string, data []byte) ([]Warning, []mistake, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) || bytes.IndexByte(data, 0) >= 0 {
 		return nil, nil, fault.New(fault.Invalid, "%s is not UTF-8: it looks like UTF-16, or like no text at all. Save it as UTF-8.", path)
 	}
@@ -224,16 +227,16 @@ func holdsNothing(d *ast.DocumentNode) bool {
 
 // fill decodes the file into c. It skips each value that cannot be decoded and returns a mistake
 // for it.
-func (c *Config) fill(path string, body ast.Node, keys *keyWalker) []mistake {
+func (c reader) fill(path string, body ast.Node, keys *keyWalker) []mistake {
 	var mistakes []mistake
 	for range maxMistakes {
-		next := *c
+		next := *c.Config
 		next.Providers = nil
 		err := yaml.NodeToValue(body, &next)
 		if err == nil {
 			next.Providers = withBuiltin(next.Providers, c.Providers)
 			next.unread = c.unread
-			*c = next
+			*c.Config = next
 			return mistakes
 		}
 		at := errorPlace(err)
@@ -279,7 +282,7 @@ func errorPlace(err error) place {
 
 // fileError keeps the position and the first line of an error of the YAML library. For a value of
 // the wrong kind, it says which kind is expected.
-func (c *Config) fileError(path string, err error) error {
+func (c reader) fileError(path string, err error) error {
 	var y yaml.Error
 	if errors.As(err, &y) {
 		message := strings.TrimSuffix(firstLine(y.GetMessage()), ".")

@@ -55,7 +55,7 @@ func kindOf(t reflect.Type) string {
 }
 
 // keyAt returns the last key that starts at or before a position.
-func (c *Config) keyAt(at place) string {
+func (c reader) keyAt(at place) string {
 	found, best := "the value", place{}
 	for key, p := range c.places {
 		if !after(p, at) && !after(best, p) {

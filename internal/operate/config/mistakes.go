@@ -89,7 +89,7 @@ func parts(err error) []error {
 
 // located prefixes a mistake with its source: the position in the file of the key or its nearest
 // parent, or the name of the variable or flag.
-func (c *Config) located(err error) mistake {
+func (c reader) located(err error) mistake {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Field == "" {
 		return mistake{err: err}

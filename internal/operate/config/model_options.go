@@ -11,7 +11,7 @@ import (
 )
 
 // efforts lists the values of a model's effort. Which of them a model supports differs.
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+var efforts = enumOf[Model]("Effort")
 
 // reservedFields lists the fields of a request that Lilac must set itself.
 var reservedFields = []string{"model", "messages", "input", "stream", "tools"}

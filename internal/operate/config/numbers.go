@@ -11,8 +11,8 @@ import (
 // endless returns the keys whose values are NaN or infinite: such a limit would never apply. YAML
 // has several spellings of these values, also in strings and variables, so endless checks the
 // decoded values.
-func (c *Config) endless() (keys []string, mistakes []mistake) {
-	each(reflect.ValueOf(c).Elem(), "", func(key string, n float64) {
+func (c reader) endless() (keys []string, mistakes []mistake) {
+	each(reflect.ValueOf(c.Config).Elem(), "", func(key string, n float64) {
 		if math.IsNaN(n) || math.IsInf(n, 0) {
 			keys = append(keys, key)
 			mistakes = append(mistakes, c.located(fault.InvalidField(key, "%s has to be a number with an end, not %v.", key, n)))

@@ -33,7 +33,7 @@ func (n SandboxNetwork) EgressRules() []egress.Rule {
 	return rules
 }
 
-func (c *Config) checkSandbox() error {
+func (c checker) checkSandbox() error {
 	found := []error{c.checkSandboxPaths()}
 	for _, rule := range c.Sandbox.Network.EgressRules() {
 		for _, err := range parts(rule.Validate()) {
@@ -76,7 +76,7 @@ func (c *Config) checkSandbox() error {
 
 // checkSandboxPaths makes the paths absolute. It ensures that no visible path exposes the data
 // directory and that writable paths do not overlap with other paths.
-func (c *Config) checkSandboxPaths() error {
+func (c checker) checkSandboxPaths() error {
 	data, err := realpath.Follow(c.DataDir)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
@@ -131,7 +131,7 @@ func (p shownPath) apart(dataDir string, data realpath.Path, before []shownPath)
 }
 
 // sandboxPath makes a path absolute and resolves its symbolic links.
-func (c *Config) sandboxPath(field, given string, hidden bool, data realpath.Path) (string, realpath.Path, error) {
+func (c checker) sandboxPath(field, given string, hidden bool, data realpath.Path) (string, realpath.Path, error) {
 	var way realpath.Path
 	if !filepath.IsAbs(given) && given != "~" && !strings.HasPrefix(given, "~/") {
 		return given, way, fault.InvalidField(field, "%s is %q; it must be an absolute path, or begin with ~/.", field, given)

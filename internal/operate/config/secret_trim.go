@@ -13,13 +13,13 @@ var secretType = reflect.TypeFor[Secret]()
 
 // trimSecrets removes the white space around every secret. A key that was read from a file often
 // ends in a newline, which is invalid in an HTTP header.
-func (c *Config) trimSecrets() {
-	mapSecrets(reflect.ValueOf(c).Elem(), func(s string) string { return strings.TrimSpace(s) })
+func (c reader) trimSecrets() {
+	mapSecrets(reflect.ValueOf(c.Config).Elem(), func(s string) string { return strings.TrimSpace(s) })
 }
 
 // checkSecrets rejects secrets that contain line breaks or other control characters, because HTTP
 // headers cannot carry them.
-func (c *Config) checkSecrets() error {
+func (c checker) checkSecrets() error {
 	var found []error
 	check := func(field string, s Secret) {
 		if strings.ContainsFunc(string(s), func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -28,7 +28,7 @@ func (c *Config) checkSecrets() error {
 	}
 	check("LILAC_TOKEN", c.Token)
 	check("LILAC_METRICS_TOKEN", c.MetricsToken)
-	for _, f := range secretFields(nil, reflect.ValueOf(c).Elem(), "") {
+	for _, f := range secretFields(nil, reflect.ValueOf(c.Config).Elem(), "") {
 		check(f.name, f.value)
 	}
 	return errors.Join(found...)

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Surface configures the platforms on which people talk to the agent.
@@ -21,7 +22,7 @@ type Surface struct {
 
 // A LocalSurface configures a surface of the server itself.
 type LocalSurface struct {
-	Tools ToolNames `json:"tools,omitempty" jsonschema:"What requests in its conversations may use."`
+	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests in its conversations may use."`
 }
 
 // Discord configures the bot on Discord.
@@ -33,8 +34,8 @@ type Discord struct {
 	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"IDs of servers (guilds) in whose channels the bot listens and writes."`
 	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may send the bot private messages."`
 	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"IDs of people who may send the bot private messages."`
-	Tools             ToolNames                 `json:"tools,omitempty" jsonschema:"What requests on Discord may use. The restrictions of a channel and of a rule apply in addition."`
-	Mode              string                    `json:"mode,omitempty" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
+	Tools             grant.Config              `json:"tools,omitempty" jsonschema:"What requests on Discord may use. The restrictions of a channel and of a rule apply in addition."`
+	Mode              string                    `json:"mode,omitempty" enum:"mention,active" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
 	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
 	DeleteOthers      bool                      `json:"deleteOthers,omitempty" jsonschema:"Whether the agent may delete messages that are not its own (surface.messages.delete)."`
 	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"Which missed messages are read after an outage."`
@@ -49,8 +50,8 @@ func (d Discord) Meant() bool {
 
 // A DiscordChannel holds the settings that differ in one channel.
 type DiscordChannel struct {
-	Mode  string    `json:"mode,omitempty" jsonschema:"mention or active."`
-	Tools ToolNames `json:"tools,omitempty" jsonschema:"What requests in the channel and its threads may use."`
+	Mode  string       `json:"mode,omitempty" jsonschema:"mention or active."`
+	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests in the channel and its threads may use."`
 }
 
 // DiscordBackfill bounds the messages to read after a disconnection.
@@ -92,10 +93,10 @@ type EntityNames struct {
 }
 
 // checkSurface validates the settings of the platforms.
-func (c *Config) checkSurface() error {
+func (c checker) checkSurface() error {
 	var found []error
-	found = append(found, c.Surface.Discord.Tools.check("surface.discord.tools"),
-		c.Surface.Web.Tools.check("surface.web.tools"), c.Surface.Terminal.Tools.check("surface.terminal.tools"))
+	found = append(found, c.Surface.Discord.Tools.Check("surface.discord.tools"),
+		c.Surface.Web.Tools.Check("surface.web.tools"), c.Surface.Terminal.Tools.Check("surface.terminal.tools"))
 	token := &c.Surface.Discord.Token
 	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
 		found = append(found, fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it."))
@@ -113,10 +114,10 @@ func (c *Config) checkSurface() error {
 	lists := map[string][]string{"allowedChannelIds": d.AllowedChannelIDs, "allowedGuildIds": d.AllowedGuildIDs, "allowedUserIds": d.AllowedUserIDs}
 	for channel, set := range d.Channels {
 		lists["channels"] = append(lists["channels"], channel)
-		if set.Mode != "" || set.Tools.empty() { // a channel with tools alone has the mode of the others
+		if set.Mode != "" || len(set.Tools.Allow)+len(set.Tools.Deny) == 0 { // a channel with tools alone has the mode of the others
 			found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
 		}
-		found = append(found, set.Tools.check("surface.discord.channels."+channel+".tools"))
+		found = append(found, set.Tools.Check("surface.discord.channels."+channel+".tools"))
 	}
 	for key, ids := range lists {
 		for i, id := range ids {
@@ -156,7 +157,7 @@ func checkDiscordID(field, id string) error {
 // minKeep is longer than the time for which a file can be stored before a table refers to it.
 const minKeep = 48 * time.Hour
 
-func (c *Config) checkAttachments() error {
+func (c checker) checkAttachments() error {
 	var found []error
 	a := c.Attachments
 	if a.MaxBytes <= 0 {

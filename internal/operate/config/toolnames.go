@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,31 +9,9 @@ import (
 	"lilac/internal/foundation/grant"
 )
 
-// ToolNames restricts the tools and callables that requests may use.
-type ToolNames struct {
-	Allow []string `json:"allow,omitempty" jsonschema:"The only tools and callables that may be used: names (bash, surface.messages.send; a name includes the names below it, so workflow includes workflow.schedule), prefixes (surface.messages.*), or *. Default: all."`
-	Deny  []string `json:"deny,omitempty" jsonschema:"Tools and callables that must not be used, even if allow lists them."`
-}
-
-func (t ToolNames) empty() bool { return len(t.Allow)+len(t.Deny) == 0 }
-
-func (t ToolNames) grant(from string) grant.Tools {
-	return grant.Tools{From: from, Allow: t.Allow, Deny: t.Deny}
-}
-
-func (t ToolNames) check(field string) error {
-	var found []error
-	for key, patterns := range map[string][]string{"allow": t.Allow, "deny": t.Deny} {
-		for i, p := range patterns {
-			found = append(found, grant.CheckPattern(fmt.Sprintf("%s.%s[%d]", field, key, i), p))
-		}
-	}
-	return errors.Join(found...)
-}
-
 // WebhookTools returns what the requests of a webhook may use; zero for the default.
 func (c *Config) WebhookTools(name string) grant.Tools {
-	return c.Webhooks[name].Tools.grant("the webhook " + name)
+	return c.Webhooks[name].Tools.Tools("the webhook " + name)
 }
 
 // SurfaceTools returns what requests of a client may use in a channel or in the channel of
@@ -42,15 +19,15 @@ func (c *Config) WebhookTools(name string) grant.Tools {
 func (c *Config) SurfaceTools(client string, channels ...string) grant.Grant {
 	switch client {
 	case "discord":
-		g := grant.Of(c.Surface.Discord.Tools.grant("surface.discord.tools"))
+		g := grant.Of(c.Surface.Discord.Tools.Tools("surface.discord.tools"))
 		for _, id := range channels {
-			g = g.And(grant.Of(c.Surface.Discord.Channels[id].Tools.grant("the channel " + id)))
+			g = g.And(grant.Of(c.Surface.Discord.Channels[id].Tools.Tools("the channel " + id)))
 		}
 		return g
 	case "web":
-		return grant.Of(c.Surface.Web.Tools.grant("surface.web.tools"))
+		return grant.Of(c.Surface.Web.Tools.Tools("surface.web.tools"))
 	case "terminal":
-		return grant.Of(c.Surface.Terminal.Tools.grant("surface.terminal.tools"))
+		return grant.Of(c.Surface.Terminal.Tools.Tools("surface.terminal.tools"))
 	}
 	return nil
 }
@@ -73,8 +50,8 @@ var KnownTools = []string{
 }
 
 // toolLists returns all settings with names of tools, by key.
-func (c *Config) toolLists() map[string]ToolNames {
-	out := map[string]ToolNames{
+func (c *Config) toolLists() map[string]grant.Config {
+	out := map[string]grant.Config{
 		"surface.discord.tools": c.Surface.Discord.Tools, "surface.web.tools": c.Surface.Web.Tools, "surface.terminal.tools": c.Surface.Terminal.Tools,
 	}
 	for name, r := range c.Rules {
@@ -91,7 +68,7 @@ func (c *Config) toolLists() map[string]ToolNames {
 
 // mistypedTools warns about patterns that match nothing that exists. They are not mistakes,
 // because later versions may have more tools.
-func (c *Config) mistypedTools() (found []Warning) {
+func (c reader) mistypedTools() (found []Warning) {
 	lists := c.toolLists()
 	for _, key := range slices.Sorted(maps.Keys(lists)) {
 		for _, p := range slices.Concat(lists[key].Allow, lists[key].Deny) {

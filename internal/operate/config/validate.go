@@ -14,6 +14,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/realpath"
+	"lilac/internal/telemetry/logs"
 )
 
 // minTokenLength is the minimum length of a token, which may guard a public port.
@@ -22,20 +23,44 @@ const minTokenLength = 16
 // maxCompactAt leaves room for the error of the estimated conversation size.
 const maxCompactAt = 0.95
 
+// A checker finds the mistakes in a configuration.
+type checker struct{ *Config }
+
 // validate runs all checks and returns all mistakes, so that operators can fix them at once.
-func (c *Config) validate() error {
+func (c checker) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkAddr, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkTasks, c.checkSurface, c.checkAttachments, c.checkRules, c.checkWebhooks, c.checkTimers, c.checkRouter, c.checkTools, c.checkFiles,
+		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools,
 	} {
 		found = append(found, check())
 	}
 	return errors.Join(found...)
 }
 
-func (c *Config) checkAddr() error { return errors.Join(c.checkListen(), c.checkTokens()) }
+// checkSources compiles the sources of events.
+func (c checker) checkSources() error {
+	_, hooks := c.Hooks()
+	_, timers := c.Clock()
+	_, files := c.WatchedFiles()
+	return errors.Join(hooks, timers, files)
+}
 
-func (c *Config) checkTokens() error {
+func (c checker) checkGate() error {
+	if c.unreadable(modelKeys...) {
+		return nil
+	}
+	_, _, err := c.ResolveGate()
+	return err
+}
+
+func (c checker) checkCompactAt() error {
+	if !(c.CompactAt > 0 && c.CompactAt <= maxCompactAt) {
+		return fault.InvalidField("compactAt", "compactAt is %v; it has to be above 0 and at most %v.", c.CompactAt, maxCompactAt)
+	}
+	return nil
+}
+
+func (c checker) checkTokens() error {
 	var found []error
 	if c.Token.Set() && len(c.Token) < minTokenLength {
 		found = append(found, fault.InvalidField("LILAC_TOKEN", "LILAC_TOKEN is shorter than %d characters.", minTokenLength))
@@ -46,7 +71,7 @@ func (c *Config) checkTokens() error {
 	return errors.Join(found...)
 }
 
-func (c *Config) checkListen() error {
+func (c checker) checkListen() error {
 	host, port, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		return fault.InvalidField("addr", "The address %q is not of the form host:port.", c.Addr)
@@ -61,7 +86,7 @@ func (c *Config) checkListen() error {
 }
 
 // checkTools rejects addresses that other machines could reach.
-func (c *Config) checkTools() error {
+func (c checker) checkTools() error {
 	if c.Tools.Addr == "" {
 		return nil
 	}
@@ -84,7 +109,7 @@ func Loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-func (c *Config) checkHosts() error {
+func (c checker) checkHosts() error {
 	var found []error
 	for i, h := range c.AllowedHosts {
 		if h == "" || strings.ContainsAny(h, "/*: \t") {
@@ -118,7 +143,7 @@ func (c *Config) Proxies() (out []netip.Prefix) {
 
 // checkApart keeps the workspace separate from the data directory: anyone who can write the
 // database or read the token controls the server.
-func (c *Config) checkApart() error {
+func (c checker) checkApart() error {
 	data, err := realpath.Follow(c.DataDir)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
@@ -143,7 +168,7 @@ func within(inner, outer string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-func (c *Config) checkProviders() error {
+func (c checker) checkProviders() error {
 	var found []error
 	for name, p := range c.Providers {
 		field := "providers." + name
@@ -185,7 +210,7 @@ func sentence(hint string) string {
 	return hint
 }
 
-func (c *Config) checkModels() error {
+func (c checker) checkModels() error {
 	var found []error
 	for name, m := range c.Models {
 		field := "models." + name
@@ -211,40 +236,8 @@ func (c *Config) checkModels() error {
 // modelKeys lists the keys that determine which models exist and what they cost.
 var modelKeys = []string{"model", "models", "providers"}
 
-func (c *Config) checkLimits() error {
-	var found []error
-	for _, b := range []struct {
-		scope string
-		Budget
-	}{{"request", c.Limits.Request}, {"session", c.Limits.Session}, {"day", c.Limits.Day}} {
-		for _, l := range []struct {
-			name string
-			low  bool
-		}{{"steps", b.Steps < 0}, {"tokens", b.Tokens < 0}, {"money", b.Money < 0}, {"time", b.Time < 0}} {
-			if field := "limits." + b.scope + "." + l.name; l.low {
-				found = append(found, fault.InvalidField(field, "%s is negative; use 0 for no limit.", field))
-			}
-		}
-	}
-	if _, err := c.Limits.Zone(); err != nil {
-		f := fault.InvalidField("limits.timeZone", "The time zone %q is unknown; use a name such as Europe/Berlin, UTC or Local.", c.Limits.TimeZone)
-		f.Err = err
-		found = append(found, f)
-	}
-	if c.Limits.Wait <= 0 {
-		found = append(found, fault.InvalidField("limits.wait", "limits.wait has to be longer than nothing, for example 24h."))
-	}
-	if c.Limits.Tool <= 0 {
-		found = append(found, fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m."))
-	}
-	if !(c.CompactAt > 0 && c.CompactAt <= maxCompactAt) {
-		found = append(found, fault.InvalidField("compactAt", "compactAt is %v; it has to be above 0 and at most %v.", c.CompactAt, maxCompactAt))
-	}
-	return errors.Join(found...)
-}
-
-func (c *Config) checkMoney() error {
-	if c.Limits.Request.Money == 0 && c.Limits.Session.Money == 0 && c.Limits.Day.Money == 0 || c.unreadable(modelKeys...) {
+func (c checker) checkMoney() error {
+	if !c.Limits.HasMoney() || c.unreadable(modelKeys...) {
 		return nil
 	}
 	var models []ModelChoice // checkModels and checkRouter report errors in the models
@@ -262,15 +255,15 @@ func (c *Config) checkMoney() error {
 	return nil
 }
 
-func (c *Config) checkWords() error {
+func (c checker) checkWords() error {
 	var found []error
 	for _, w := range []struct {
 		field, value string
 		allowed      []string
 	}{
-		{"sandbox.mode", c.Sandbox.Mode, []string{SandboxAuto, SandboxBubblewrap, SandboxNamespaces, SandboxOff}},
-		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
-		{"log.format", c.Log.Format, []string{"auto", "json", "text"}},
+		{"sandbox.mode", c.Sandbox.Mode, enumOf[Sandbox]("Mode")},
+		{"log.level", c.Log.Level, enumOf[logs.Config]("Level")},
+		{"log.format", c.Log.Format, enumOf[logs.Config]("Format")},
 	} {
 		if !slices.Contains(w.allowed, w.value) {
 			found = append(found, fault.InvalidField(w.field, "%s is %q%s It must be one of %s.",
@@ -280,7 +273,7 @@ func (c *Config) checkWords() error {
 	return errors.Join(found...)
 }
 
-func (c *Config) resolvePaths() error {
+func (c reader) resolvePaths() error {
 	for _, p := range []struct {
 		key string
 		at  *string

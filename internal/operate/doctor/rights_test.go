@@ -4,22 +4,25 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/core/environment"
+	"lilac/internal/core/webhook"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/operate/config"
 	"lilac/internal/operate/doctor"
 )
 
 func TestTheDoctorSaysWhatWebhooksMayDo(t *testing.T) {
-	hook := map[string]config.Webhook{"github": {}}
-	rule := func(allow ...string) map[string]config.Rule {
-		return map[string]config.Rule{"ci": {
-			When:  config.RuleWhen{Type: []string{"webhook.received"}},
-			Do:    config.RuleDo{Agent: config.RuleAgent{Prompt: "look"}},
-			Tools: config.ToolNames{Allow: allow},
+	hook := map[string]webhook.Config{"github": {}}
+	rule := func(allow ...string) map[string]environment.RuleConfig {
+		return map[string]environment.RuleConfig{"ci": {
+			When:  environment.RuleWhenConfig{Type: []string{"webhook.received"}},
+			Do:    environment.RuleDoConfig{Agent: environment.RuleAgentConfig{Prompt: "look"}},
+			Tools: grant.Config{Allow: allow},
 		}}
 	}
 	for name, c := range map[string]struct {
-		hooks  map[string]config.Webhook
-		rules  map[string]config.Rule
+		hooks  map[string]webhook.Config
+		rules  map[string]environment.RuleConfig
 		status doctor.Status
 		says   string
 	}{
@@ -29,7 +32,7 @@ func TestTheDoctorSaysWhatWebhooksMayDo(t *testing.T) {
 		"a rule with bash":       {hook, rule("read", "bash"), doctor.OK, "rules.ci (bash)"},
 		"a rule with everything": {hook, rule("*"), doctor.Warn, "everything: rules.ci"},
 		"a webhook with everything": {
-			map[string]config.Webhook{"github": {Tools: config.ToolNames{Allow: []string{"*"}}}}, rule(), doctor.Warn, "everything: webhooks.github",
+			map[string]webhook.Config{"github": {Tools: grant.Config{Allow: []string{"*"}}}}, rule(), doctor.Warn, "everything: webhooks.github",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

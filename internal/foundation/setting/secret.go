@@ -1,4 +1,4 @@
-package config
+package setting
 
 import (
 	"fmt"
@@ -9,7 +9,8 @@ import (
 // A Secret is a string that hides its value from printers, encoders, and loggers.
 type Secret string
 
-const masked = "***"
+// Masked stands for a secret that is not shown.
+const Masked = "***"
 
 // Reveal returns the secret itself. Call it only where the secret is used.
 func (s Secret) Reveal() string { return string(s) }
@@ -22,7 +23,7 @@ func (s Secret) String() string {
 	if s == "" {
 		return ""
 	}
-	return masked
+	return Masked
 }
 
 // Format writes String for every verb, so that no verb of fmt shows the secret.

@@ -1,4 +1,4 @@
-package config
+package setting
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // UnmarshalYAML parses the duration after ${NAME} was replaced.
 func (d *Duration) UnmarshalYAML(n ast.Node) error {
-	text, err := scalar(n)
+	text, err := Scalar(n)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 
 // UnmarshalYAML parses the size after ${NAME} was replaced.
 func (s *Size) UnmarshalYAML(n ast.Node) error {
-	text, err := scalar(n)
+	text, err := Scalar(n)
 	if err != nil {
 		return err
 	}
@@ -94,14 +94,14 @@ func (s *Size) UnmarshalYAML(n ast.Node) error {
 
 // UnmarshalYAML reads the secret after ${NAME} was replaced.
 func (s *Secret) UnmarshalYAML(n ast.Node) error {
-	text, err := scalar(n)
+	text, err := Scalar(n)
 	*s = Secret(text)
 	return err
 }
 
-// scalar returns the value of a node as text. The YAML library passes the source text of a node to
+// Scalar returns the value of a node as text. The YAML library passes the source text of a node to
 // text unmarshalers; in it, ${NAME} is not replaced.
-func scalar(n ast.Node) (string, error) {
+func Scalar(n ast.Node) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
 		return n.Value, nil
@@ -110,7 +110,27 @@ func scalar(n ast.Node) (string, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return n.GetToken().Value, nil
 	case *ast.AnchorNode:
-		return scalar(n.Value)
+		return Scalar(n.Value)
 	}
 	return "", &yaml.SyntaxError{Message: "a text is expected here", Token: n.GetToken()}
+}
+
+// Texts is one text or a list of texts.
+type Texts []string
+
+// UnmarshalYAML reads a text or a list of texts.
+func (t *Texts) UnmarshalYAML(n ast.Node) error {
+	nodes := []ast.Node{n}
+	if list, ok := n.(*ast.SequenceNode); ok {
+		nodes = list.Values
+	}
+	*t = nil
+	for _, one := range nodes {
+		text, err := Scalar(one)
+		if err != nil {
+			return err
+		}
+		*t = append(*t, text)
+	}
+	return nil
 }

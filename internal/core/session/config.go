@@ -1,0 +1,101 @@
+package session
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/setting"
+)
+
+// LimitsConfig is the section "limits" of the configuration. The limits are checked before each model call; a request that reaches one
+// asks in its conversation whether to continue.
+type LimitsConfig struct {
+	Request  BudgetConfig     `json:"request,omitempty" jsonschema:"Limits of one request."`
+	Session  BudgetConfig     `json:"session,omitempty" jsonschema:"Limits of one conversation, over its lifetime."`
+	Day      BudgetConfig     `json:"day,omitempty" jsonschema:"Limits of all conversations together, per day."`
+	TimeZone string           `json:"timeZone,omitempty" jsonschema:"The time zone in which a day begins: a name such as Europe/Berlin, UTC, or Local for the machine's zone."`
+	Wait     setting.Duration `json:"wait,omitempty" jsonschema:"How long a request waits at a limit for an answer before it ends."`
+	Tool     setting.Duration `json:"tool,omitempty" jsonschema:"Time limit for one tool call. Tools have smaller limits of their own."`
+}
+
+// A BudgetConfig bounds the usage of each resource. Zero means no limit.
+type BudgetConfig struct {
+	Steps  int64            `json:"steps,omitempty" jsonschema:"Model calls."`
+	Tokens int64            `json:"tokens,omitempty" jsonschema:"Input and output tokens. If the provider does not report usage, Lilac uses an estimate."`
+	Money  float64          `json:"money,omitempty" jsonschema:"US dollars. Requires a model with a known price."`
+	Time   setting.Duration `json:"time,omitempty" jsonschema:"Working time, for example 30m. Time in a queue or waiting for an answer does not count."`
+}
+
+// DefaultLimitsConfig returns the defaults.
+func DefaultLimitsConfig() LimitsConfig {
+	return LimitsConfig{
+		// A healthy request needs far less than this; the limit stops a model that loops.
+		Request: BudgetConfig{Steps: 50, Tokens: 5_000_000, Time: setting.Duration(time.Hour)},
+		// This limit stops runaway activity that no person notices, such as events that
+		// trigger each other.
+		Day:      BudgetConfig{Tokens: 100_000_000},
+		TimeZone: "Local",
+		Wait:     setting.Duration(24 * time.Hour),
+		Tool:     setting.Duration(30 * time.Minute),
+	}
+}
+
+// Zone returns the location that TimeZone names.
+func (c LimitsConfig) Zone() (*time.Location, error) { return time.LoadLocation(c.TimeZone) }
+
+// HasMoney reports whether any budget limits money.
+func (c LimitsConfig) HasMoney() bool {
+	return c.Request.Money != 0 || c.Session.Money != 0 || c.Day.Money != 0
+}
+
+// Check rejects limits that could not be kept.
+func (c LimitsConfig) Check() error {
+	var found []error
+	for _, b := range []struct {
+		scope string
+		BudgetConfig
+	}{{"request", c.Request}, {"session", c.Session}, {"day", c.Day}} {
+		for _, l := range []struct {
+			name string
+			low  bool
+		}{{"steps", b.Steps < 0}, {"tokens", b.Tokens < 0}, {"money", b.Money < 0}, {"time", b.Time < 0}} {
+			if field := "limits." + b.scope + "." + l.name; l.low {
+				found = append(found, fault.InvalidField(field, "%s is negative; use 0 for no limit.", field))
+			}
+		}
+	}
+	if _, err := c.Zone(); err != nil {
+		f := fault.InvalidField("limits.timeZone", "The time zone %q is unknown; use a name such as Europe/Berlin, UTC or Local.", c.TimeZone)
+		f.Err = err
+		found = append(found, f)
+	}
+	if c.Wait <= 0 {
+		found = append(found, fault.InvalidField("limits.wait", "limits.wait has to be longer than nothing, for example 24h."))
+	}
+	if c.Tool <= 0 {
+		found = append(found, fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m."))
+	}
+	return errors.Join(found...)
+}
+
+// Limits returns the limits of the service. The configuration must be valid.
+func (c LimitsConfig) Limits() Limits {
+	zone, err := c.Zone()
+	if err != nil {
+		zone = time.UTC
+	}
+	return Limits{
+		Request: c.Request.budget(), Session: c.Session.budget(), Day: c.Day.budget(),
+		Zone: zone, Wait: time.Duration(c.Wait),
+	}
+}
+
+func (c BudgetConfig) budget() Budget {
+	return Budget{Steps: c.Steps, Tokens: c.Tokens, CostMicros: micros(c.Money), Time: time.Duration(c.Time)}
+}
+
+// micros converts dollars to millionths, rounded up so that a limit never becomes 0,
+// which means none.
+func micros(dollars float64) int64 { return int64(math.Ceil(dollars * 1e6)) }
