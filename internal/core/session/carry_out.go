@@ -53,6 +53,9 @@ func (c *change) carryOut(e Effect) error {
 		c.signal(e.RequestID, func(r *run) { r.interrupts.Raise() })
 	case CancelRun:
 		c.signal(e.RequestID, func(r *run) { r.cancel(agent.ErrCancelled) })
+		if c.svc.isWaiting(e.RequestID) {
+			c.tx.AfterCommit(func() { c.svc.spawn(func() { c.svc.endWaiting(c.sessionID, e.RequestID) }) })
+		}
 	case IgnoreCommand:
 		c.svc.opt.Logger.Debug("command ignored", "session_id", c.sessionID, "request_id", e.RequestID, "message_id", e.MessageID)
 	default:

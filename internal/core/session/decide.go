@@ -55,6 +55,16 @@ func (d *decision) decide(in Input) {
 		}
 	case Recovered:
 		d.recovered(in)
+	case TurnCame:
+		d.turnCame(in)
+	case TrialPassed:
+		if d.isActive(in.RequestID) && d.Active.Recovery.Turn == OnTrial {
+			d.Active.Recovery.Turn = AtOnce
+		}
+	case Progressed:
+		if d.isActive(in.RequestID) {
+			d.Active.Recovery = Recovery{}
+		}
 	case SlotFree:
 		d.startNext(false)
 	case RowDamaged:
@@ -74,7 +84,7 @@ func (d *decision) rowDamaged(in RowDamaged) {
 }
 
 func (d *decision) ended(in Ended) {
-	if !d.isWorking(in.RequestID) {
+	if !d.isWorking(in.RequestID) && !(in.Unstarted && d.isActive(in.RequestID)) {
 		return
 	}
 	for _, id := range in.Drop {
@@ -342,24 +352,6 @@ func (d *decision) end(e ending, unusable []string) {
 	}
 	d.emit(ChangeState{RequestID: a.RequestID, Client: a.Client, State: e.State, Detail: e.Detail, ErrorKind: e.Kind})
 	d.requeue(a.RequestID, a.Pending, unusable)
-}
-
-func (d *decision) recovered(in Recovered) {
-	switch {
-	case d.Active == nil:
-		d.startNext(in.NoSlot)
-	case d.Active.Paused != nil:
-		// The pause outlives the restart.
-	case d.Active.Phase == Closing:
-		d.end(ending{State: event.StateCancelled, Detail: d.Active.Reason}, in.Unusable)
-		d.startNext(in.NoSlot)
-	case in.Exhausted:
-		d.end(ending{event.StateFailed, gaveUpText, fault.Internal}, in.Unusable)
-		d.startNext(in.NoSlot)
-	default:
-		d.Active.Drained = false
-		d.resume()
-	}
 }
 
 // takeOwnership starts a new epoch: writes of an earlier owner are refused from

@@ -31,6 +31,8 @@ func TestDecide(t *testing.T) {
 	held := func(m session.Message) session.Message { m.NoSlot = true; return m }
 	waits := []session.Input{held(msg("m1", "web:s:r1", event.Prompt))}
 
+	charged := session.Recovered{Culprit: true, Turn: session.OnTrial}
+	waiting := with(running, session.Recovered{Turn: session.Waiting})
 	paused := with(running, session.LimitReached{RequestID: "web:s:r1"})
 	says := func(m session.Message, a session.Answer) session.Message { m.Answer = a; return m }
 	by := func(m session.Message, author string) session.Message { m.Author = author; return m }
@@ -270,7 +272,7 @@ func TestDecide(t *testing.T) {
 			[]string{"ask web:s:r1", "store web:s:r1 m2 steer", "wake web:s:r1"},
 		},
 		{"nothing is taken in a pause", with(paused, msg("m2", "web:s:r1", event.Steer)), session.StepBoundary{RequestID: "web:s:r1"}, nil},
-		{"a pause outlives a restart", paused, session.Recovered{Exhausted: true}, nil},
+		{"a pause outlives a restart", paused, session.Recovered{Culprit: true}, nil},
 		{
 			"a cancel in the pause ends the request", paused,
 			session.Cancel{RequestID: "web:s:r1"},
@@ -302,9 +304,44 @@ func TestDecide(t *testing.T) {
 
 		{"restart while a run was closing ends it", closing, session.Recovered{}, []string{"state web:s:r1 cancelled"}},
 		{
-			"restart too often fails the request", queued,
-			session.Recovered{Exhausted: true},
+			"the fourth stop that is charged to a request fails it", with(queued, charged, charged, charged),
+			session.Recovered{Culprit: true},
 			[]string{"state web:s:r1 failed", "start web:s:r2", "state web:s:r2 running", "apply web:s:r2 m2 prompt"},
+		},
+		{"control: the third is resumed", with(queued, charged, charged), charged, []string{"resume web:s:r1"}},
+		{
+			"stops that another request caused fail nothing", with(queued, session.Recovered{}, session.Recovered{}, session.Recovered{}, session.Recovered{}),
+			session.Recovered{},
+			[]string{"resume web:s:r1"},
+		},
+		{
+			"a finished model call clears the charges", with(queued, charged, charged, charged, session.Progressed{RequestID: "web:s:r1"}),
+			charged,
+			[]string{"resume web:s:r1"},
+		},
+		{
+			"a clean stop clears the charges", with(queued, charged, charged, charged, session.Drained{RequestID: "web:s:r1"}, session.Recovered{}),
+			charged,
+			[]string{"resume web:s:r1"},
+		},
+		{
+			"a stop without the request clears its charges",
+			with(queued, charged, charged, session.Recovered{Culprit: true, Turn: session.Waiting}, session.Recovered{}),
+			charged,
+			[]string{"resume web:s:r1"},
+		},
+		{"a request that waits for its turn has no run", running, session.Recovered{Turn: session.Waiting}, nil},
+		{"its turn comes", waiting, session.TurnCame{RequestID: "web:s:r1"}, []string{"resume web:s:r1"}},
+		{"its turn comes once", with(waiting, session.TurnCame{RequestID: "web:s:r1"}), session.TurnCame{RequestID: "web:s:r1"}, nil},
+		{
+			"a request that waits for its turn applies nothing", with(waiting, msg("m2", "web:s:r1", event.Steer)),
+			session.WouldEnd{RequestID: "web:s:r1"},
+			nil,
+		},
+		{
+			"a request that was cancelled while it waited ends in its turn", with(waiting, session.Cancel{RequestID: "web:s:r1"}),
+			session.TurnCame{RequestID: "web:s:r1"},
+			[]string{"state web:s:r1 cancelled"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -162,7 +162,12 @@ func (r *rig) cancel(requestID string, queued bool) {
 
 func (r *rig) publish(id, requestID string, p event.Payload) {
 	r.t.Helper()
-	e, err := event.New(event.Meta{ID: id, Time: time.Now(), Headers: event.RequestHeaders(requestID, sid, "web")}, p)
+	r.publishTo(sid, requestID, id, p)
+}
+
+func (r *rig) publishTo(sessionID, requestID, id string, p event.Payload) {
+	r.t.Helper()
+	e, err := event.New(event.Meta{ID: id, Time: time.Now(), Headers: event.RequestHeaders(requestID, sessionID, "web")}, p)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
@@ -8,8 +10,8 @@ import (
 
 // Input is something that happened to a session. The set of inputs is closed:
 // [Message], [Cancel], [StepBoundary], [WouldEnd], [Ended], [LimitReached],
-// [Expired], [Drained], [Recovered], [SlotFree], [RowDamaged] and
-// [DamagedQueue].
+// [Expired], [Drained], [Recovered], [TurnCame], [TrialPassed], [Progressed],
+// [SlotFree], [RowDamaged] and [DamagedQueue].
 //
 // Facts that the decider needs and the state does not hold are fields of the
 // input; the service loads them before the decision, in the same transaction.
@@ -73,6 +75,8 @@ type Ended struct {
 	Drop       []string
 	DropReason string
 	NoSlot     bool
+	// Unstarted reports that there is no run: the request cannot be resumed.
+	Unstarted bool
 }
 
 // RowDamaged reports that a queued request's row is corrupt; the request fails.
@@ -108,15 +112,35 @@ type Expired struct {
 type Drained struct{ RequestID string }
 
 // Recovered reports that the process has started and found this session
-// unfinished.
+// unfinished, or that a run could not write and is resumed.
 type Recovered struct {
 	NoSlot bool
-	// Exhausted reports that the active run crashed too often at the same step.
-	Exhausted bool
+	// Culprit reports that the active request stopped the process, as far as is
+	// known, or that its run could not write.
+	Culprit bool
+	// Turn is whether the request is resumed at once, on trial, or later.
+	Turn Turn
+	// Uptime is how long the process has run when a trial that begins now is over.
+	Uptime time.Duration
 	// Unusable is as in [Message], for pending messages that move to other
 	// requests.
 	Unusable []string
 }
+
+// TurnCame reports that a request that waited after an unclean stop is resumed
+// now, on trial. Uptime and Unusable are as in [Recovered].
+type TurnCame struct {
+	RequestID string
+	Uptime    time.Duration
+	NoSlot    bool
+	Unusable  []string
+}
+
+// TrialPassed reports that the process did not stop during the request's trial.
+type TrialPassed struct{ RequestID string }
+
+// Progressed reports that a model call was journaled after a recovery.
+type Progressed struct{ RequestID string }
 
 // SlotFree reports that another run may start.
 type SlotFree struct{}
@@ -132,4 +156,7 @@ func (LimitReached) input() {}
 func (Expired) input()      {}
 func (Drained) input()      {}
 func (Recovered) input()    {}
+func (TurnCame) input()     {}
+func (TrialPassed) input()  {}
+func (Progressed) input()   {}
 func (SlotFree) input()     {}

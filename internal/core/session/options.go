@@ -42,6 +42,10 @@ type Options struct {
 	// DefaultMaxActive.
 	MaxActive int
 
+	// Trial is how long the first trial of a request lasts after an unclean stop; 0
+	// means DefaultTrial.
+	Trial time.Duration
+
 	// Surfaces describes the surfaces; without it no surface has a relay, a title
 	// or instructions, and somebody can answer everywhere.
 	Surfaces Surfaces
@@ -143,6 +147,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxActive <= 0 {
 		o.MaxActive = DefaultMaxActive
+	}
+	if o.Trial <= 0 {
+		o.Trial = DefaultTrial
 	}
 	switch {
 	case o.Retries == 0:

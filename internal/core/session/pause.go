@@ -141,11 +141,7 @@ func boundedEventID(id string) string {
 func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
 	left := func() time.Duration { return time.UnixMilli(p.Until).Sub(s.opt.Now()) }
 	s.alarms.set(sessionID, left, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.stopping {
-			s.wg.Go(func() { s.expirePause(sessionID, requestID, p) })
-		}
+		s.spawn(func() { s.expirePause(sessionID, requestID, p) })
 	})
 }
 

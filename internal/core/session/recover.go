@@ -22,7 +22,6 @@ type progress struct {
 	text       string
 	pending    *agent.PendingStep
 	ended      bool
-	charged    int
 	recoveries int
 	// grant is what the request may use.
 	grant grant.Grant
@@ -95,7 +94,7 @@ func (p *progress) apply(e StoryEntry) error {
 		}
 		p.step, p.text = e.Step, agent.JoinText(p.text, m.Message.Text())
 		p.pending = &agent.PendingStep{Message: m.Message, Results: map[string]chat.Part{}, Started: map[string]bool{}, Interrupted: m.Interrupted}
-		p.ended, p.charged = true, 0
+		p.ended = true
 	case kindToolStart, kindToolEnd:
 		var t toolEntry
 		if err := json.Unmarshal(e.Data, &t); err != nil {
@@ -111,16 +110,9 @@ func (p *progress) apply(e StoryEntry) error {
 			p.pending.Started[t.ToolCallID] = true
 		}
 	case kindRecovered:
-		var r recoveredEntry
-		if err := json.Unmarshal(e.Data, &r); err != nil {
-			return err
-		}
 		p.recoveries++
 		p.attempts++
 		p.idle += since
-		if r.Charged {
-			p.charged++
-		}
 	case kindModelFailed, kindCompacted, kindEnd:
 	default:
 		// An entry of a command or task, which continue while the run is paused.
@@ -170,46 +162,69 @@ func (s *Service) progressIn(q db.Queryer, sessionID, requestID string, entries 
 	})
 }
 
-// resumeAll resumes the sessions that had work when the process stopped.
+// resumeAll resumes the sessions that had work when the process stopped: at once, or in
+// turns after an unclean stop.
 func (s *Service) resumeAll(ctx context.Context) error {
-	var sessions []string
-	err := s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
-		sessions, err = s.opt.Tables.States.Unfinished(q)
+	var found []unfinished
+	err := s.opt.DB.Read(ctx, func(q db.Queryer) error {
+		sessions, err := s.opt.Tables.States.Unfinished(q)
+		for _, id := range sessions {
+			// A state that cannot be read has no turn; resumeSession reports it.
+			state, _ := s.opt.Tables.States.State(q, id)
+			found = append(found, unfinished{id, state})
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, id := range sessions {
-		if err := s.resumeSession(ctx, id); err != nil {
+	var turns []recovery
+	for _, p := range planRecovery(found, s.opt.Trial) {
+		if p.turn != AtOnce {
+			turns = append(turns, p)
+		}
+		if err := s.resumeSession(ctx, p); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.opt.Logger.Error("cannot resume a session", "session_id", id, "error", err)
+			s.opt.Logger.Error("cannot resume a session", "session_id", p.sessionID, "error", err)
 			if db.IsEngineError(err) {
-				s.wg.Go(func() { s.retryResume(id) })
+				s.wg.Go(func() { s.retryResume(p) })
 			}
 		}
+	}
+	if len(turns) > 0 {
+		s.wg.Go(func() { s.takeTurns(turns) })
 	}
 	return nil
 }
 
 // retryResume retries until the session is resumed, because read and write errors may
 // be temporary.
-func (s *Service) retryResume(sessionID string) {
+func (s *Service) retryResume(p recovery) {
 	for wait := time.Second; sleep(s.runCtx, wait); wait = min(2*wait, time.Minute) {
-		err := s.resumeSession(s.runCtx, sessionID)
+		err := s.resumeSession(s.runCtx, p)
 		if err == nil || s.runCtx.Err() != nil {
 			return
 		}
-		s.opt.Logger.Error("cannot resume a session", "session_id", sessionID, "error", err)
+		s.opt.Logger.Error("cannot resume a session", "session_id", p.sessionID, "error", err)
 	}
 }
 
-// resumeSession continues one session's work from its journal.
-func (s *Service) resumeSession(ctx context.Context, sessionID string) error {
+// resumeSession continues one session's work from its journal, unless others are resumed
+// before it.
+func (s *Service) resumeSession(ctx context.Context, p recovery) error {
+	return s.resumeWith(ctx, p, Recovered{NoSlot: s.atCapacity(), Culprit: p.culprit, Turn: p.turn, Uptime: s.uptime() + p.trial})
+}
+
+// resumeInTurn resumes a request that has waited for its turn, on trial.
+func (s *Service) resumeInTurn(ctx context.Context, p recovery) error {
+	return s.resumeWith(ctx, p, TurnCame{RequestID: p.requestID, Uptime: s.uptime() + p.trial, NoSlot: s.atCapacity()})
+}
+
+func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
+	sessionID := as.sessionID
 	return s.change(ctx, sessionID, func(c *change) error {
-		in := Recovered{NoSlot: s.atCapacity()}
 		a := c.state.Active
 		if a == nil {
 			return c.decide(in)
@@ -219,6 +234,15 @@ func (s *Service) resumeSession(ctx context.Context, sessionID string) error {
 			return nil
 		}
 		if r := s.runOf(a.RequestID); r != nil && r.ctx.Err() == nil {
+			return nil
+		}
+		recovered, first := in.(Recovered)
+		gaveUp := first && a.givesUp(recovered)
+		ends := gaveUp || a.Phase == Closing
+		switch {
+		case first && recovered.Turn == Waiting && !ends:
+			return c.decide(in)
+		case !first && a.Recovery.Turn != Waiting:
 			return nil
 		}
 		p, err := s.progress(c.tx, sessionID, a.RequestID)
@@ -231,7 +255,7 @@ func (s *Service) resumeSession(ctx context.Context, sessionID string) error {
 		if err != nil {
 			c.cause = err.Error()
 			wire := fault.ToWire(err)
-			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, NoSlot: in.NoSlot})
+			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, NoSlot: s.atCapacity(), Unstarted: true})
 		}
 		c.text, c.textOf = p.text, a.RequestID
 		h := event.RequestHeaders(a.RequestID, sessionID, a.Client)
@@ -239,21 +263,19 @@ func (s *Service) resumeSession(ctx context.Context, sessionID string) error {
 		if err := c.publish(id, h, event.TextReset{Offset: int64(len(p.text))}); err != nil {
 			return err
 		}
-		in.Exhausted = !a.Drained && p.charged >= maxCharged
-		if in.Exhausted || a.Phase == Closing {
-			if err := c.closeStep(h, p); err != nil {
-				return err
-			}
-			return c.decide(in)
+		if ends {
+			err = c.closeStep(h, p)
+		} else {
+			err = c.recordRecovery(a, p, as.culprit)
 		}
-		if err := c.recordRecovery(a, p); err != nil {
+		if err != nil {
 			return err
 		}
 		return c.decide(in)
 	})
 }
 
-func (c *change) recordRecovery(a *Active, p progress) error {
+func (c *change) recordRecovery(a *Active, p progress, charged bool) error {
 	req, err := c.request(a.RequestID)
 	if err != nil {
 		return err
@@ -262,9 +284,12 @@ func (c *change) recordRecovery(a *Active, p progress) error {
 	c.updateRequest(req)
 	return c.tables.Journal.Record(c.tx, a.RequestID, Entry{
 		At: c.now(), Step: p.step, Kind: kindRecovered,
-		Data: recoveredEntry{Recovery: req.Recoveries, Charged: !a.Drained, Offset: int64(len(p.text))},
+		Data: recoveredEntry{Recovery: req.Recoveries, Charged: charged, Offset: int64(len(p.text))},
 	})
 }
+
+// uptime is how long the service has run.
+func (s *Service) uptime() time.Duration { return time.Since(s.startedAt) }
 
 // closeStep appends the open step to the history, and publishes an environment event
 // for each tool call whose outcome is unknown.

@@ -34,6 +34,8 @@ type run struct {
 	interrupts agent.Signal
 	// wake is set when messages may wait.
 	wake atomic.Bool
+	// proven is closed when the run has journaled a model call.
+	proven chan struct{}
 
 	// The fields below are owned by the run's goroutine.
 	out           *output
@@ -69,7 +71,7 @@ func (s *Service) newRun(sessionID, requestID, client string, state State) *run 
 	ctx, cancel := context.WithCancelCause(parent)
 	return &run{
 		svc: s, sessionID: sessionID, requestID: requestID, client: client, state: state,
-		ctx: ctx, cancel: cancel, reportedCalls: map[string]bool{},
+		ctx: ctx, cancel: cancel, reportedCalls: map[string]bool{}, proven: make(chan struct{}),
 	}
 }
 
@@ -89,7 +91,7 @@ func (r *run) runToEnd() {
 	}
 	if err != nil {
 		s.opt.Logger.Error("run cannot write and will be resumed", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
-		s.retryResume(r.sessionID)
+		s.retryResume(recovery{sessionID: r.sessionID, requestID: r.requestID, culprit: true})
 	}
 	s.startHeld()
 }

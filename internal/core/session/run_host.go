@@ -112,6 +112,11 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 		if err := c.svc.Spend(c.tx, c.sessionID, spent); err != nil {
 			return err
 		}
+		if a := c.state.Active; a != nil && a.Recovery != (Recovery{}) {
+			if err := c.decide(Progressed{RequestID: r.requestID}); err != nil {
+				return err
+			}
+		}
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
 			Message: s.Message, Usage: s.Usage, Stop: string(s.Stop), Interrupted: s.Interrupted,
 			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model,
@@ -119,9 +124,19 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 	})
 	if err == nil {
 		r.markCharged(spent)
+		r.proveOnce()
 		clear(r.reportedCalls)
 	}
 	return err
+}
+
+// proveOnce ends the trial of the run, if it is on trial.
+func (r *run) proveOnce() {
+	select {
+	case <-r.proven:
+	default:
+		close(r.proven)
+	}
 }
 
 // ToolStarted implements [agent.Host].

@@ -25,8 +25,6 @@ const (
 	drainTime = 6 * time.Second
 	// recordTime bounds the last write of a run.
 	recordTime = 5 * time.Second
-	// maxCharged is how many crashes at the same step a request survives.
-	maxCharged = 3
 )
 
 // Service is the runner.
@@ -39,22 +37,24 @@ type Service struct {
 	streams   atomic.Int64
 	publisher *publisher
 
-	runCtx context.Context
-	wg     sync.WaitGroup
-	alarms alarms
-	day    daySpent
+	runCtx    context.Context
+	startedAt time.Time // when Run was called
+	wg        sync.WaitGroup
+	alarms    alarms
+	day       daySpent
 
 	// mu guards the fields below; it is never held during I/O.
 	mu       sync.Mutex
 	stopping bool
 	runs     map[string]*run // by request
 	held     []string        // sessions that wait for a free slot, oldest first
+	waiting  map[string]bool // requests that wait for their turn after an unclean stop
 }
 
 // New returns a service; [Service.Run] starts it.
 func New(o Options) *Service {
 	o = o.withDefaults()
-	s := &Service{opt: o, runs: map[string]*run{}, alarms: alarms{timers: map[string]*time.Timer{}}, stopping: true}
+	s := &Service{opt: o, runs: map[string]*run{}, waiting: map[string]bool{}, alarms: alarms{timers: map[string]*time.Timer{}}, stopping: true}
 	s.Configure(o.Settings)
 	s.publisher, s.core = newPublisher(s), s.newCore()
 	return s
@@ -95,6 +95,7 @@ func (s *Service) serve(ctx context.Context) error {
 		return err
 	}
 	runCtx, drain := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.startedAt = time.Now()
 	s.mu.Lock()
 	s.runCtx, s.stopping = runCtx, false
 	s.mu.Unlock()
@@ -143,8 +144,11 @@ func (s *Service) Active() int {
 	return len(s.runs)
 }
 
-// IsRunning reports whether a request has a run in this process.
-func (s *Service) IsRunning(requestID string) bool { return s.runOf(requestID) != nil }
+// IsRunning reports whether a request has a run in this process, or waits for its turn
+// after an unclean stop.
+func (s *Service) IsRunning(requestID string) bool {
+	return s.runOf(requestID) != nil || s.isWaiting(requestID)
+}
 
 // handle applies one command to its session, in the transaction that commits the
 // delivery.
@@ -256,6 +260,15 @@ func (s *Service) unregister(r *run) {
 	}
 	s.mu.Unlock()
 	r.cancel(nil)
+}
+
+// spawn runs fn in a goroutine that Run waits for, unless the service is stopping.
+func (s *Service) spawn(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopping {
+		s.wg.Go(fn)
+	}
 }
 
 func (s *Service) runOf(requestID string) *run {

@@ -63,6 +63,8 @@ func (w *world) do(in session.Input) {
 		hold = in.NoSlot
 	case session.Recovered:
 		hold = in.NoSlot
+	case session.TurnCame:
+		hold = in.NoSlot
 	case session.LimitReached:
 		hold = in.NoSlot
 	case session.Expired:
@@ -126,7 +128,7 @@ func (w *world) check(in session.Input, e session.Effect) {
 			w.applied[e.MessageID] = e.RequestID // the user answered "stop"
 			return
 		}
-		if w.state.Active == nil || w.state.Active.RequestID != e.RequestID || w.state.Active.Paused != nil || w.ended[e.RequestID] != "" {
+		if w.state.Active == nil || w.state.Active.RequestID != e.RequestID || w.state.Active.Paused != nil || w.state.Active.Recovery.Turn == session.Waiting || w.ended[e.RequestID] != "" {
 			w.fail("message %s is applied to %s, which does not run", e.MessageID, e.RequestID)
 		}
 		if run := w.joined[e.MessageID]; run != "" && run != e.RequestID && (w.ended[run] == event.StateDone || w.ended[run] == "" && !w.stopped[run]) {
@@ -172,7 +174,7 @@ func (w *world) check(in session.Input, e session.Effect) {
 
 // checkTaken checks that no steer or interrupt is still pending after a step boundary.
 func (w *world) checkTaken(in session.Input, was session.State) {
-	if _, ok := in.(session.StepBoundary); !ok || was.Active == nil || was.Active.Phase != session.Accepting || was.Active.Paused != nil {
+	if _, ok := in.(session.StepBoundary); !ok || was.Active == nil || was.Active.Phase != session.Accepting || was.Active.Paused != nil || was.Active.Recovery.Turn == session.Waiting {
 		return
 	}
 	for _, p := range was.Active.Pending {
@@ -239,10 +241,19 @@ func (w *world) step(n int) {
 		w.do(session.WouldEnd{RequestID: w.active(), NoSlot: hold})
 	case k < 88:
 		w.do(session.Ended{RequestID: w.active(), State: event.StateFailed, NoSlot: hold})
-	case k < 92:
+	case k < 90:
 		w.do(session.SlotFree{})
+	case k < 93:
+		w.recover()
+	case k < 94:
+		w.do(session.TrialPassed{RequestID: w.active()})
+	case k < 95:
+		w.do(session.Progressed{RequestID: w.active()})
 	default:
 		w.crash()
+	}
+	if a := w.state.Active; a != nil && a.Phase == session.Closing && w.rng.IntN(2) == 0 {
+		w.recover()
 	}
 	if a := w.state.Active; a != nil && a.Phase == session.Closing && w.rng.IntN(2) == 0 {
 		w.do(session.Ended{RequestID: a.RequestID, State: event.StateCancelled, NoSlot: hold})
@@ -259,7 +270,15 @@ func (w *world) crash() {
 	if err := json.Unmarshal(data, &w.state); err != nil {
 		w.fail("decode state: %v", err)
 	}
-	w.do(session.Recovered{Exhausted: w.rng.IntN(6) == 0})
+	turns := []session.Turn{session.AtOnce, session.Waiting, session.OnTrial}
+	w.do(session.Recovered{Culprit: w.rng.IntN(2) == 0, Turn: turns[w.rng.IntN(3)]})
+}
+
+// recover lets a request continue that waits for its turn after a crash.
+func (w *world) recover() {
+	if a := w.state.Active; a != nil && a.Recovery.Turn == session.Waiting {
+		w.do(session.TurnCame{RequestID: a.RequestID})
+	}
 }
 
 // settle finishes all work and checks that every message and request is accounted for.
@@ -269,6 +288,7 @@ func (w *world) settle() {
 			break
 		}
 		w.do(session.SlotFree{})
+		w.recover()
 		if p := w.state.OpenPause(); p != nil {
 			w.do(session.Expired{RequestID: w.active(), Pause: p.Number})
 		}
@@ -399,6 +419,18 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 				s.Active = &a
 			}
 			return session.Decide(s, in, now)
+		},
+		"a request runs while it waits for its turn": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			if s.Active != nil && s.Active.Recovery.Turn == session.Waiting {
+				a := *s.Active
+				a.Recovery.Turn = session.AtOnce
+				s.Active = &a
+			}
+			out, effects := session.Decide(s, in, now)
+			if _, ok := in.(session.StepBoundary); ok && s.Active != nil && out.Active != nil && s.Active.Recovery.Turn == session.AtOnce {
+				out.Active.Recovery.Turn = session.Waiting
+			}
+			return out, effects
 		},
 		"a second answer counts": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
 			out, effects := session.Decide(s, in, now)

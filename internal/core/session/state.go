@@ -22,7 +22,7 @@ import (
 //	running              the first delta is published            streaming
 //	running, streaming   nothing left to do                      done
 //	running, streaming   cancel                                  cancelled
-//	running, streaming   error; 3 crashes at the same step       failed
+//	running, streaming   error; it stopped the program too often failed
 //	running, streaming   a limit is reached                      (paused)
 //	(paused)             the answer "continue"                   running, streaming
 //	(paused)             the answer "stop"; cancel               cancelled
@@ -96,6 +96,8 @@ type Active struct {
 	Asker string `json:"asker,omitempty"`
 	// Pauses counts the pauses of the request.
 	Pauses int `json:"pauses,omitempty"`
+	// Recovery is set after an unclean stop of the process; see recovery.go.
+	Recovery Recovery `json:"recovery,omitzero"`
 }
 
 // PendingMessage is a message that was accepted and not applied yet.
@@ -154,9 +156,9 @@ func (s State) isActive(requestID string) bool {
 	return s.Active != nil && s.Active.RequestID == requestID
 }
 
-// isWorking reports whether the request is active and not paused.
+// isWorking reports whether the request is active and has a run.
 func (s State) isWorking(requestID string) bool {
-	return s.isActive(requestID) && s.Active.Paused == nil
+	return s.isActive(requestID) && s.Active.Paused == nil && s.Active.Recovery.Turn != Waiting
 }
 
 // OpenPause returns the pause of the active request, or nil.
