@@ -8,6 +8,7 @@ import (
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // platformProfile implements [router.Profile] and [router.ReplyClaimer] for one
@@ -28,6 +29,17 @@ func (o platformProfile) Names(q db.Queryer) func(string) string {
 
 func (o platformProfile) Mode(s surface.Session) router.Mode {
 	return o.listenModes().Of(s)
+}
+
+func (o platformProfile) MayTalk(u surface.User) bool {
+	return o.now.Load().config.Surface.Discord.Access.Talk.People().Includes(u)
+}
+
+func (o platformProfile) Grant(u surface.User) grant.Grant {
+	if o.now.Load().config.Surface.Discord.Access.Act.People().Includes(u) {
+		return nil
+	}
+	return grant.Of(grant.Tools{From: "surface.discord.access.act", Allow: grant.Reading})
 }
 
 func (o platformProfile) Images() bool { return o.now.Load().choice.Images }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"lilac/internal/core/surface"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 )
@@ -34,6 +35,7 @@ type Discord struct {
 	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"IDs of servers (guilds) in whose channels the bot listens and writes."`
 	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may send the bot private messages."`
 	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"IDs of people who may send the bot private messages."`
+	Access            DiscordAccess             `json:"access,omitempty" jsonschema:"Who may talk to the agent, and for whom it may act."`
 	Tools             grant.Config              `json:"tools,omitempty" jsonschema:"What requests on Discord may use. The restrictions of a channel and of a rule apply in addition."`
 	Mode              string                    `json:"mode,omitempty" enum:"mention,active" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
 	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
@@ -41,6 +43,37 @@ type Discord struct {
 	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"Which missed messages are read after an outage."`
 	Attachments       DiscordAttachments        `json:"attachments,omitempty" jsonschema:"Files that people send. Lilac stores them when they arrive, because their links expire."`
 	Cache             DiscordCache              `json:"cache,omitempty" jsonschema:"The message cache, for reply chains and search. Older messages are fetched again if somebody replies to them."`
+}
+
+// DiscordAccess selects the people who may talk to the agent, and those for whom it may act.
+type DiscordAccess struct {
+	Talk DiscordPeople `json:"talk,omitempty" jsonschema:"Who may talk to the agent in allowed channels and private conversations. Messages of others wake nobody."`
+	Act  DiscordPeople `json:"act,omitempty" jsonschema:"For whom the agent may use tools that act. A request with a message of anybody else may only read and answer."`
+}
+
+// DiscordPeople selects people by user:ID and role:ID.
+type DiscordPeople struct {
+	Allow []string `json:"allow,omitempty" jsonschema:"The only people: user:ID or role:ID. Default: everybody."`
+	Deny  []string `json:"deny,omitempty" jsonschema:"People who are excluded, even if allow lists them: user:ID or role:ID."`
+}
+
+// People returns the selection.
+func (p DiscordPeople) People() surface.People { return surface.People{Allow: p.Allow, Deny: p.Deny} }
+
+func (p DiscordPeople) check(field string) error {
+	var found []error
+	for key, list := range map[string][]string{"allow": p.Allow, "deny": p.Deny} {
+		for i, who := range list {
+			at := fmt.Sprintf("%s.%s[%d]", field, key, i)
+			kind, id, _ := strings.Cut(who, ":")
+			if kind != "user" && kind != "role" {
+				found = append(found, fault.InvalidField(at, "%q names nobody. Use user:ID or role:ID, with an id of Discord.", who))
+				continue
+			}
+			found = append(found, checkDiscordID(at, id))
+		}
+	}
+	return errors.Join(found...)
 }
 
 // Meant reports whether the operator has configured where the bot listens.
@@ -97,6 +130,7 @@ func (c checker) checkSurface() error {
 	var found []error
 	found = append(found, c.Surface.Discord.Tools.Check("surface.discord.tools"),
 		c.Surface.Web.Tools.Check("surface.web.tools"), c.Surface.Terminal.Tools.Check("surface.terminal.tools"))
+	found = append(found, c.Surface.Discord.Access.Talk.check("surface.discord.access.talk"), c.Surface.Discord.Access.Act.check("surface.discord.access.act"))
 	token := &c.Surface.Discord.Token
 	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
 		found = append(found, fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it."))
