@@ -23,6 +23,7 @@ type base struct {
 	Options
 	live
 	cores
+	complaints
 	db  *db.DB
 	bus bus.Bus
 	// busChanges counts how often the program switched to another bus.

@@ -28,6 +28,8 @@ const (
 	// forwardedAge is the retention of the record that a session's history contains a
 	// message. After that, a reply to the message adds it to the history again.
 	forwardedAge = 90 * 24 * time.Hour
+	// marksAge is the retention of marks on messages. No request waits that long.
+	marksAge = 30 * 24 * time.Hour
 	// routerAge is the retention of the router's state of an inactive session.
 	routerAge = 90 * 24 * time.Hour
 	// callsAge is the retention of the calls that were made with operators' tokens.
@@ -62,6 +64,7 @@ func (c cleaner) removeOld(ctx context.Context) {
 	c.trim(ctx, "router states", func(tx *db.Tx) (bool, error) {
 		return c.store.RouterStates.TrimRouterStates(tx, tx.Now().Add(-routerAge))
 	})
+	c.trim(ctx, "marks", func(tx *db.Tx) (bool, error) { return c.store.Marks.TrimMarks(tx, tx.Now().Add(-marksAge)) })
 	c.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.OperatorTokens{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
 	c.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
 	for _, s := range c.platforms {

@@ -22,3 +22,12 @@ func (b gateBudget) Exhausted(q db.Queryer, sessionID string) (string, error) {
 func (b gateBudget) Spend(tx *db.Tx, sessionID string, used chat.Usage, took time.Duration) error {
 	return b.runner.Spend(tx, sessionID, session.Spent{Steps: 1, Usage: used, Time: took})
 }
+
+// gateUnreadable reports an answer of the gate that cannot be read to the operator.
+func (b platformBuilder) gateUnreadable(forwarded bool) {
+	why := "The bot did not answer those messages."
+	if forwarded {
+		why = "The bot answers without the gate until it can be read again."
+	}
+	b.complaints.unreadable.add(why+" Choose another model, or remove router.gate.", time.Now())
+}

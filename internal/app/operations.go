@@ -172,6 +172,7 @@ func (m *monitoring) report() health.Report {
 		part.Status, part.Message = health.Warning, *trouble
 	}
 	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart())
+	out.Parts = append(out.Parts, m.complaints.parts(time.Now())...)
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sync/errgroup"
@@ -12,6 +13,7 @@ import (
 	"lilac/internal/core/compose"
 	"lilac/internal/core/entity"
 	"lilac/internal/core/interaction"
+	"lilac/internal/core/mark"
 	"lilac/internal/core/outbox"
 	"lilac/internal/core/relay"
 	"lilac/internal/core/router"
@@ -31,6 +33,7 @@ type platform struct {
 	outbox  *outbox.Service
 	router  *router.Service
 	relay   *relay.Service
+	marks   *mark.Service
 	logger  *slog.Logger
 	// configure applies a new configuration.
 	configure func(*config.Config)
@@ -57,13 +60,17 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 	out.relay = relay.New(relay.Options{
 		DB: b.db, Bus: b.bus, Table: b.Seams.Relay.around(b.store.Relays), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: b.Logger,
 		Requests: relayRequests{b.base, interactions}, Format: relayFormat{called, a.Platform()},
+		Refused:   func(tx *db.Tx, r relay.Row) error { return b.answerRefused(tx, out, r) },
+		PingAfter: func() time.Duration { return time.Duration(b.now.Load().config.Surface.Discord.PingAfter) },
 	})
+	out.marks = mark.New(mark.Options{DB: b.db, Table: b.store.Marks, Adapter: a, Logger: b.Logger})
 	profile := platformProfile{called, a}
 	out.router = router.New(router.Options{
 		Platform: a.Platform(), DB: b.db, Bus: b.bus, Table: b.Seams.Router.around(store.RouterTables{}), Inbox: b.store.Inbox, Cache: cache, Logger: b.Logger,
-		Profile: profile, Replies: profile,
-		Budget:   gateBudget{b.base},
-		Settings: b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
+		Profile: profile, Replies: profile, Marks: out.marks,
+		Budget:     gateBudget{b.base},
+		Unreadable: b.gateUnreadable,
+		Settings:   b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})
 	b.workflows.Connect(a.Platform(), workflow.Platform{
 		Outbox: out.outbox, Route: out.router.Route, ResolveMentions: func(q db.Queryer, text string) (string, []string) { return called.mapper(q, a.Platform()).Out(text) },
@@ -105,6 +112,7 @@ func (s *platform) start(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return s.router.Run(ctx) })
 	work.Go(func() error { return s.relay.Run(ctx) })
 	work.Go(func() error { return s.outbox.Run(ctx) })
+	work.Go(func() error { return s.marks.Run(ctx) })
 	work.Go(func() error {
 		// A platform that rejects us does not stop the program. Health reports it.
 		if err := s.adapter.Run(ctx); err != nil {

@@ -58,6 +58,10 @@ func (r relayRequests) Mention(q db.Queryer, requestID string) (string, error) {
 	return r.workflows.Mention(q, requestID)
 }
 
+func (r relayRequests) Asker(q db.Queryer, requestID string) (string, error) {
+	return r.interactions.FirstAsker(q, requestID)
+}
+
 func (r relayRequests) Paused(q db.Queryer, requestID string) (bool, error) {
 	return r.interactions.Paused(q, requestID)
 }

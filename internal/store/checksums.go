@@ -43,7 +43,7 @@ var (
 // checksummedTables lists the tables that [Store.Verify] reads.
 var checksummedTables = []checksummed{
 	requestTable, journalTable, historyTable, compactionTable, mailTable, stateTable, inboxTable, workflowTable, taskTable, ruleEventTable, ruleWaitTable,
-	outboxRows.checksums(), relayRows.checksums(), routerStateRows.checksums(), gatewayRows.checksums(), gapRows.checksums(), interactionRows.checksums(),
+	outboxRows.checksums(), markRows.checksums(), relayRows.checksums(), routerStateRows.checksums(), gatewayRows.checksums(), gapRows.checksums(), interactionRows.checksums(),
 }
 
 // Each value in a checksum is preceded by its kind, so that a value cannot pass for one

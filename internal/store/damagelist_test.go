@@ -198,8 +198,8 @@ func TestADamagedRequestStopsNoSumOfARule(t *testing.T) {
 					s.RuleRuns.AddRun(tx, environment.Run{Rule: "all", EventID: id + "2", SessionID: "s", RequestID: request, Outcome: environment.OutcomeAgent, At: 5}),
 					s.Tasks.AddTask(tx, task.Task{ID: "t" + id, Key: id, SessionID: "s", RequestID: request, ChildSession: "c" + id, State: task.Running, CreatedAt: 6}))
 			}
-			_, usageErr := tx.Exec(`UPDATE requests SET usage = CAST('{"inputTokens":1' AS BLOB) WHERE id = 'env:s:bad'`)
-			_, taskErr := tx.Exec(`UPDATE tasks SET json = CAST('{' AS BLOB) WHERE id = 'tbad'`)
+			_, usageErr := tx.Exec(`UPDATE requests SET usage = ? WHERE id = 'env:s:bad'`, []byte(`{"inputTokens":1`))
+			_, taskErr := tx.Exec(`UPDATE tasks SET json = ? WHERE id = 'tbad'`, []byte(`{`))
 			return errors.Join(err, usageErr, taskErr)
 		})
 		err := d.Read(t.Context(), func(q db.Queryer) error {

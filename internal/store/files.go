@@ -14,7 +14,11 @@ import (
 
 // filesMigration creates the tables of references to blobs and of files that requests sent.
 // It collects the references of existing rows.
-var filesMigration = db.Migration{Name: "files.0001-files", SQL: `
+var filesMigration = db.Migration{Name: "files.0001-files", SQL: filesTables + collectBlobRefs("'session/' || t.session_id", "history") +
+	collectBlobRefs("'session/' || t.session_id", "session_inbox") +
+	collectBlobRefs("'message/' || t.platform || '/' || t.channel_id || '/' || t.id", "surface_messages"), Postgres: db.PostgresTables(filesTables)}
+
+const filesTables = `
 CREATE TABLE blob_refs (
 	owner     TEXT NOT NULL,
 	blob      TEXT NOT NULL,
@@ -35,9 +39,7 @@ CREATE TABLE session_files (
 	blob       TEXT NOT NULL,
 	PRIMARY KEY (session_id, request_id, id)
 ) STRICT, WITHOUT ROWID;
-` + collectBlobRefs("'session/' || t.session_id", "history") +
-	collectBlobRefs("'session/' || t.session_id", "session_inbox") +
-	collectBlobRefs("'message/' || t.platform || '/' || t.channel_id || '/' || t.id", "surface_messages")}
+`
 
 // collectBlobRefs returns a statement that inserts the references to blobs in the JSON of an
 // existing table. owner is an SQL expression.
@@ -111,7 +113,7 @@ func deleteBlobRefs(tx *db.Tx, owner string) error {
 // nothing, if the id exists.
 func (Files) PutFile(tx *db.Tx, f session.File) (fresh bool, err error) {
 	res, err := tx.Exec(`INSERT INTO session_files (session_id, request_id, id, created_at, filename, mime_type, bytes, blob)
-		SELECT ?1, ?2, ?3, MAX(?4, COALESCE(MAX(created_at) + 1, 0)), ?5, ?6, ?7, ?8 FROM session_files WHERE session_id = ?1 AND request_id = ?2
+		SELECT ?1, ?2, ?3, CASE WHEN MAX(created_at) >= ?4 THEN MAX(created_at) + 1 ELSE ?4 END, ?5, ?6, ?7, ?8 FROM session_files WHERE session_id = ?1 AND request_id = ?2
 		ON CONFLICT DO NOTHING`, f.SessionID, f.RequestID, f.ID, f.CreatedAt, f.Filename, f.MimeType, f.Bytes, f.Blob)
 	if err != nil {
 		return false, fmt.Errorf("write file: %w", err)

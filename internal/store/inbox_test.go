@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 func TestInbox(t *testing.T) {
@@ -15,7 +16,7 @@ func TestInbox(t *testing.T) {
 	dir := t.TempDir()
 	now := time.UnixMilli(1_000_000)
 	open := func() *db.DB {
-		d, err := db.Open(ctx, db.Options{Dir: dir, Migrations: store.Migrations, Now: func() time.Time { return now }})
+		d, err := db.Open(ctx, dbtest.Options(db.Options{Dir: dir, Migrations: store.Migrations, Now: func() time.Time { return now }}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // An accepted message protects its session from deletion until the runner claims it or
@@ -15,7 +16,7 @@ import (
 // that was never accepted.
 func TestASessionIsHeldByAMessageUntilItIsTaken(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
-	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time { return now }})
+	d, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time { return now }}))
 	if err != nil {
 		t.Fatal(err)
 	}

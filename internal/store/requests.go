@@ -77,7 +77,7 @@ var scanRequestOrDamaged = orDamaged(scanRequest, func(r session.Request, why st
 // empty, the newest first. The page starts after before, which is a request id or a
 // [session.PageToken]. A damaged row appears as a request in the state [session.Damaged].
 func (Requests) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
-	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE 1`, []any{}
+	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE id <> ''`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
 		args = append(args, sessionID)

@@ -210,24 +210,12 @@ func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 	return max(depth, before), nil
 }
 
-// usageOfRuns sums the usage of the requests that runs of a rule (?1) started on the day
-// that begins at ?2, in one session or in all (?3). It counts each request once, and
-// includes requests of workflows and of the sub-agents that these requests started. It
-// omits runs whose message joined a request that the rule did not start. Damaged rows
-// count as zero, so that they do not block the rule; the deep check reports them.
-const usageOfRuns = `WITH mine AS (
-		SELECT COALESCE(m.request_id, r.request_id) AS id FROM rule_runs r
-		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
-		WHERE r.rule = ?1 AND r.at >= ?2 AND r.at < ?2 + 86400000 AND (?3 = '' OR r.session_id = ?3) AND (COALESCE(m.request_id, r.request_id) LIKE 'env:%' OR r.outcome = 'workflow')
-	)
-	SELECT CAST(MIN(TOTAL(json_extract(used, '$.inputTokens') + json_extract(used, '$.outputTokens')), 1e18) AS INTEGER),
-	CAST(MIN(TOTAL(json_extract(used, '$.costMicros')), 1e18) AS INTEGER)
-	FROM (SELECT CASE WHEN json_valid(CAST(usage AS TEXT)) THEN CAST(usage AS TEXT) END AS used FROM requests WHERE id IN (
-		SELECT id FROM mine UNION
-		SELECT '` + task.Client + `:' || t.session_id || ':' || t.id FROM tasks t
-		WHERE t.created_at >= ?2 AND t.child_session <> ''
-		AND json_extract(CASE WHEN json_valid(CAST(t.json AS TEXT)) THEN CAST(t.json AS TEXT) END, '$.requestId') IN (SELECT id FROM mine)
-	))`
+// requestsOfRuns selects the requests that runs of a rule started after a time and before
+// another, in one session or in all. It omits runs whose message joined a request that the
+// rule did not start.
+const requestsOfRuns = `SELECT DISTINCT COALESCE(m.request_id, r.request_id) FROM rule_runs r
+	LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
+	WHERE r.rule = ? AND r.at >= ? AND r.at < ? AND (? = '' OR r.session_id = ?) AND (COALESCE(m.request_id, r.request_id) LIKE 'env:%' OR r.outcome = 'workflow')`
 
 // GrantOf returns what a request may use. A request that is unknown has no restrictions.
 func (RuleRuns) GrantOf(q db.Queryer, requestID string) (grant.Grant, error) {
@@ -255,7 +243,7 @@ func (RuleRuns) WorksFor(q db.Queryer, requestID string) (string, error) {
 // another. If workflows is true, it also counts the requests that workflows started for
 // the rule.
 func (RuleRuns) RunsWithin(q db.Queryer, rule, sessionID string, after, until time.Time, workflows bool) (n int64, err error) {
-	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND at <= ? AND (outcome IN ('agent', 'published') OR outcome = 'workflow' AND ?)`,
+	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND at <= ? AND (outcome IN ('agent', 'published') OR outcome = 'workflow' AND ? = 1)`,
 		rule, sessionID, after.UnixMilli(), until.UnixMilli(), workflows).Scan(&n)
 	return n, wrap("count runs of rule", err)
 }
@@ -263,14 +251,67 @@ func (RuleRuns) RunsWithin(q db.Queryer, rule, sessionID string, after, until ti
 // SpentBy returns the usage of the requests that a rule started in a session on a day. day
 // is the start of that day.
 func (RuleRuns) SpentBy(q db.Queryer, rule, sessionID string, day time.Time) (b environment.Budget, err error) {
-	err = q.QueryRow(usageOfRuns, rule, day.UnixMilli(), sessionID).Scan(&b.Tokens, &b.CostMicros)
+	b, err = usageOfRuns(q, rule, sessionID, day.UnixMilli())
 	return b, wrap("sum what runs used", err)
+}
+
+// usageOfRuns counts each request once, and includes the requests of workflows and of the
+// sub-agents that these requests started. Damaged rows count as zero, so that they do not
+// block the rule; the deep check reports them.
+func usageOfRuns(q db.Queryer, rule, sessionID string, day int64) (b environment.Budget, err error) {
+	ids, err := collect(q, scanID, requestsOfRuns, rule, day, day+dayMillis, sessionID, sessionID)
+	if err != nil || len(ids) == 0 {
+		return b, err
+	}
+	mine := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		mine[id] = true
+	}
+	_, err = collect(q, func(r scanner) (_ struct{}, err error) {
+		var parent, id string
+		var raw []byte
+		if err := r.Scan(&parent, &id, &raw); err != nil {
+			return struct{}{}, err
+		}
+		var t struct {
+			RequestID string `json:"requestId"`
+		}
+		if json.Unmarshal(raw, &t) == nil && mine[t.RequestID] {
+			ids = append(ids, task.Client+":"+parent+":"+id)
+		}
+		return struct{}{}, nil
+	}, `SELECT session_id, id, json FROM tasks WHERE created_at >= ? AND child_session <> ''`, day)
+	if err != nil {
+		return b, err
+	}
+	list, err := jsonList(ids)
+	if err != nil {
+		return b, err
+	}
+	_, err = collect(q, func(r scanner) (_ struct{}, err error) {
+		var raw []byte
+		if err := r.Scan(&raw); err != nil {
+			return struct{}{}, err
+		}
+		var used struct{ InputTokens, OutputTokens, CostMicros float64 }
+		if json.Unmarshal(raw, &used) == nil {
+			b.Tokens = addBounded(b.Tokens, used.InputTokens+used.OutputTokens)
+			b.CostMicros = addBounded(b.CostMicros, used.CostMicros)
+		}
+		return struct{}{}, nil
+	}, `SELECT usage FROM requests WHERE id IN (SELECT value FROM json_each(?))`, list)
+	return b, err
+}
+
+// addBounded adds a number to a sum that stays below 1e18.
+func addBounded(sum int64, n float64) int64 {
+	return int64(min(float64(sum)+n, 1e18))
 }
 
 // CountOutcome adds one to the count of an outcome on the day of at.
 func (RuleRuns) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) error {
 	_, err := tx.Exec(`INSERT INTO rule_counts (rule, session_id, outcome, day, n) VALUES (?, ?, ?, ?, 1)
-		ON CONFLICT DO UPDATE SET n = n + 1`, rule, sessionID, outcome, at.UnixMilli()/dayMillis)
+		ON CONFLICT (rule, day, session_id, outcome) DO UPDATE SET n = rule_counts.n + 1`, rule, sessionID, outcome, at.UnixMilli()/dayMillis)
 	return wrap("count outcome of rule", err)
 }
 
@@ -332,7 +373,7 @@ func (RuleWaits) PutWait(tx *db.Tx, w environment.Hold) error {
 		return wrap("encode what waits", err)
 	}
 	_, err = tx.Exec(`INSERT INTO rule_waits (`+ruleWaitColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET first = excluded.first, due = excluded.due, json = excluded.json, checksum = excluded.checksum`,
+		ON CONFLICT (rule, session_id) DO UPDATE SET first = excluded.first, due = excluded.due, json = excluded.json, checksum = excluded.checksum`,
 		w.Rule, w.SessionID, w.First, w.Due, raw, rowChecksum(w.Rule, w.SessionID, w.First, w.Due, raw))
 	return wrap("keep what waits", err)
 }
@@ -351,10 +392,10 @@ func (RuleRuns) LastRuns(q db.Queryer, rule string, limit int) ([]environment.Ru
 			SELECT r.rule, r.event_id, r.type, r.session_id, r.message_id, COALESCE(m.request_id, r.request_id) AS request_id, r.outcome, r.depth, r.at, r.id
 			FROM rule_runs r LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
 			WHERE r.rule = ?1 ORDER BY r.id DESC LIMIT ?2
-		) UNION ALL SELECT * FROM (
+		) AS runs UNION ALL SELECT * FROM (
 			SELECT rule, event_id, type, session_id, '', '', outcome, depth, at, id
 			FROM rule_refusals WHERE rule = ?1 ORDER BY id DESC LIMIT ?2
-		)) ORDER BY at DESC, id DESC`, rule, pageSize(limit))
+		) AS refusals) AS both_kinds ORDER BY at DESC, id DESC`, rule, pageSize(limit))
 	return out, wrap("read rule runs", err)
 }
 
@@ -374,8 +415,8 @@ func (RuleRuns) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 	for _, c := range counts {
 		out[c.outcome] = c.n
 	}
-	var b environment.Budget
-	if err := q.QueryRow(usageOfRuns, rule, since.UnixMilli(), "").Scan(&b.Tokens, &b.CostMicros); err != nil {
+	b, err := usageOfRuns(q, rule, "", since.UnixMilli())
+	if err != nil {
 		return nil, b, wrap("sum what runs used", err)
 	}
 	b.Runs = out[environment.OutcomeAgent] + out[environment.OutcomePublished] + out[environment.OutcomeWorkflow]

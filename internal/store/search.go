@@ -46,7 +46,7 @@ CREATE TRIGGER history_said_delete AFTER DELETE ON history BEGIN
 	DELETE FROM history_words WHERE rowid = (SELECT row FROM history_rows WHERE session_id = old.session_id AND seq = old.seq);
 	DELETE FROM history_rows WHERE session_id = old.session_id AND seq = old.seq;
 END;
-`}
+`, Postgres: searchPostgres}
 
 // searchLaterMigration indexes messages in batches, so that indexing does not slow down
 // every write: with every 32nd message and before a search. Messages with invalid JSON
@@ -71,7 +71,7 @@ END;
 CREATE TRIGGER history_rows_insert AFTER INSERT ON history_rows WHEN new.row % 32 = 0 BEGIN
 	INSERT INTO history_words (rowid, said) SELECT row, said FROM history_unindexed ORDER BY row;
 END;
-`}
+`, Postgres: nothingOnPostgres}
 
 // HistoryIndex is the full-text index of [History].
 type HistoryIndex struct{}
@@ -79,7 +79,7 @@ type HistoryIndex struct{}
 // IndexHistory adds the messages to the index that are not in it yet: fewer than 32, see
 // searchLaterMigration. Call it before [HistoryIndex.Search].
 func (HistoryIndex) IndexHistory(tx *db.Tx) error {
-	_, err := tx.Exec(`INSERT INTO history_words (rowid, said) SELECT row, said FROM history_unindexed ORDER BY row`)
+	_, err := tx.Exec(indexHistory)
 	return wrap("index history", err)
 }
 
@@ -143,11 +143,7 @@ func searchHistory(q db.Queryer, sessionID string, without []string, query strin
 		f.Role = string(m.Message.Role)
 		f.Excerpt = excerpt(m.Message.Text(), terms)
 		return f, nil
-	}, damagedResult), `SELECT r.row, h.session_id, h.seq, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
-		FROM history_words w JOIN history_rows r ON r.row = w.rowid
-		JOIN history h ON h.session_id = r.session_id AND h.seq = r.seq
-		JOIN sessions s ON s.id = h.session_id
-		WHERE history_words MATCH ? AND w.rowid < ? AND (? = '' OR r.session_id = ?) AND s.client NOT IN (SELECT value FROM json_each(?)) ORDER BY w.rowid DESC LIMIT ?`,
+	}, damagedResult), searchHistoryRows,
 		matchExpression(terms), before, sessionID, sessionID, left, pageSize(limit))
 	return out, wrap("search history", err)
 }

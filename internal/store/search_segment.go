@@ -28,7 +28,7 @@ INSERT INTO unspaced SELECT row, ` + segmentFunction + `(said) FROM (
 DELETE FROM surface_words WHERE rowid IN (SELECT row FROM unspaced);
 INSERT INTO surface_words (rowid, said) SELECT row, said FROM unspaced;
 DROP TABLE unspaced;
-`}
+`, Postgres: nothingOnPostgres}
 
 // segmentFunction is the name of segment as an SQL function.
 var segmentFunction = db.RegisterFunction("lilac_words", segment)

@@ -13,6 +13,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 func say(t *testing.T, d *db.DB, s *store.Store, sessionID, id, message string) {
@@ -129,7 +130,7 @@ func TestTheIndexFollowsInSteps(t *testing.T) {
 		}
 		return n
 	}
-	if n := count(); n != 64 {
+	if n := count(); n != 64 && !dbtest.Postgres() { // PostgreSQL indexes at once
 		t.Errorf("before a search %d are in the index, want 64", n)
 	}
 	update(t, d, s.History.IndexHistory)
@@ -145,11 +146,15 @@ func TestADamagedMessageIsNotIndexed(t *testing.T) {
 	newSession(t, d, s, "s", "")
 	say(t, d, s, "s", "m1", `{"role":"user","content":"apple"}`)
 	update(t, d, func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE history SET json = CAST('{"role"' AS BLOB)`)
+		_, err := tx.Exec(`UPDATE history SET json = ?`, []byte(`{"role"`))
 		return err
 	})
 	say(t, d, s, "s", "m2", `{"role":"user","content":"apple"}`)
-	if diff := cmp.Diff([]string{"m2"}, found(t, d, s, "apple")); diff != "" {
+	want := []string{"m2"}
+	if dbtest.Postgres() { // m1 was indexed before it was damaged: a search names it
+		want = []string{"m2", "m1"}
+	}
+	if diff := cmp.Diff(want, found(t, d, s, "apple")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -190,7 +195,7 @@ func TestSearchNamesADamagedRowInItsPlace(t *testing.T) {
 		t.Fatalf("control: whole rows are found %d times", len(got))
 	}
 	update(t, d, func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE history SET json = CAST(replace(CAST(json AS TEXT), 'pie', 'tie') AS BLOB) WHERE id = 'm2'`)
+		_, err := tx.Exec(dbtest.ReplaceBytes(`history`, `json`, `pie`, `tie`, ` WHERE id = 'm2'`))
 		return err
 	})
 	var got []session.SearchResult
@@ -255,7 +260,7 @@ func FuzzNoQueryIsSyntax(f *testing.F) {
 	for _, q := range []string{`a"b`, "NEAR(a b)", "a OR b", "^a", "{said}:a", "a*", "\xff\x00", `""`, "(", "é̈"} {
 		f.Add(q)
 	}
-	d, err := db.Open(f.Context(), db.Options{Dir: f.TempDir(), Migrations: store.Migrations})
+	d, err := db.Open(f.Context(), dbtest.Options(db.Options{Dir: f.TempDir(), Migrations: store.Migrations}))
 	if err != nil {
 		f.Fatal(err)
 	}

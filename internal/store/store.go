@@ -30,6 +30,7 @@ type Store struct {
 	Relays       Relays
 	RouterStates RouterStates
 	Forwarded    ForwardedMessages
+	Marks        Marks
 	Surface      SurfaceCache
 	Discord      Discord
 	Operators    OperatorTokens
@@ -46,5 +47,5 @@ var Migrations = []db.Migration{
 	budgetsMigration, checksumMigration, rulesMigration, discordMigration, searchLaterMigration, ageMigration, operatorsMigration,
 	workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration,
 	watchedMigration, ruleChecksumMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration,
-	outboxChannelsMigration, segmentMigration, conversationsMigration,
+	outboxChannelsMigration, segmentMigration, conversationsMigration, marksMigration,
 }

@@ -19,15 +19,16 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 func open(t *testing.T) (*db.DB, *store.Store) {
 	t.Helper()
 	now := time.UnixMilli(1_000_000)
-	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time {
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time {
 		now = now.Add(time.Second)
 		return now
-	}})
+	}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func TestDamagedRowsAreFaults(t *testing.T) {
 				column = "json"
 			}
 			update(t, d, func(tx *db.Tx) error {
-				_, err := tx.Exec(fmt.Sprintf(`UPDATE %s SET %s = CAST(replace(CAST(%s AS TEXT), 'a', 'b') AS BLOB)`, table, column, column))
+				_, err := tx.Exec(dbtest.ReplaceBytes(table, column, `a`, `b`, ``))
 				return err
 			})
 			if err := read(t, d, fn); fault.KindOf(err) != fault.Internal {

@@ -15,7 +15,15 @@ import (
 // surfaceMigration creates the cache of messages, channels and users of platforms. The order
 // of ids is by length, then by text, because the ids of Discord (snowflakes) are increasing
 // decimal numbers without leading zeros.
-var surfaceMigration = db.Migration{Name: "surface.0001-cache", SQL: `
+var surfaceMigration = db.Migration{Name: "surface.0001-cache", SQL: surfaceMessagesTable + `
+CREATE VIRTUAL TABLE surface_words USING fts5 (said, content = '', contentless_delete = 1, tokenize = "unicode61 remove_diacritics 2");
+` + surfaceOtherTables, Postgres: db.PostgresTables(surfaceMessagesTable+surfaceOtherTables) + `
+CREATE TABLE surface_words (rowid BIGINT PRIMARY KEY, said tsvector NOT NULL);
+CREATE INDEX surface_words_said ON surface_words USING gin (said);
+`}
+
+const (
+	surfaceMessagesTable = `
 CREATE TABLE surface_messages (
 	row        INTEGER PRIMARY KEY,
 	platform   TEXT NOT NULL,
@@ -28,8 +36,8 @@ CREATE TABLE surface_messages (
 	UNIQUE (platform, channel_id, id)
 ) STRICT;
 CREATE INDEX surface_messages_order ON surface_messages (platform, channel_id, length(id), id);
-CREATE VIRTUAL TABLE surface_words USING fts5 (said, content = '', contentless_delete = 1, tokenize = "unicode61 remove_diacritics 2");
-
+`
+	surfaceOtherTables = `
 CREATE TABLE surface_sessions (
 	platform   TEXT NOT NULL,
 	channel_id TEXT NOT NULL,
@@ -47,7 +55,8 @@ CREATE TABLE surface_users (
 	PRIMARY KEY (platform, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX surface_users_name ON surface_users (platform, name_key);
-`}
+`
+)
 
 const (
 	// maxChain is the maximum length of a reply chain.
@@ -128,7 +137,7 @@ func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
 	if m.Text == "" {
 		return nil
 	}
-	_, err = tx.Exec(`INSERT INTO surface_words (rowid, said) VALUES (?, ?)`, row, segment(m.Text))
+	_, err = tx.Exec(indexSurfaceMessage, row, segment(m.Text))
 	return wrap("index message", err)
 }
 
@@ -247,9 +256,7 @@ func (SurfaceMessages) SearchMessages(q db.Queryer, platform string, channelIDs 
 	if err != nil {
 		return nil, err
 	}
-	out, err := collect(q, scanSurfaceMessage, `SELECT m.json FROM surface_words w JOIN surface_messages m ON m.row = w.rowid
-		WHERE surface_words MATCH ? AND m.platform = ? AND m.deleted_at = 0 AND m.channel_id IN (SELECT value FROM json_each(?))
-		ORDER BY w.rank, m.row DESC LIMIT ?`, matchExpression(terms), platform, channels, pageSize(limit))
+	out, err := collect(q, scanSurfaceMessage, searchSurfaceMessages, matchExpression(terms), platform, channels, pageSize(limit))
 	return out, wrap("search messages", err)
 }
 
@@ -260,7 +267,7 @@ func (SurfaceSessions) PutSession(tx *db.Tx, s surface.Session) error {
 		return fmt.Errorf("encode session %s: %w", s.ChannelID, err)
 	}
 	_, err = tx.Exec(`INSERT INTO surface_sessions (platform, channel_id, updated_at, kind, title_key, at, json) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at, kind = excluded.kind, title_key = excluded.title_key, at = excluded.at, json = excluded.json`,
+		ON CONFLICT (platform, channel_id) DO UPDATE SET updated_at = excluded.updated_at, kind = excluded.kind, title_key = excluded.title_key, at = excluded.at, json = excluded.json`,
 		s.Platform, s.ChannelID, s.UpdatedAt, string(s.Kind), titleKey(s.Title), tx.Now().UnixMilli(), data)
 	return wrap("write session", err)
 }
@@ -311,7 +318,7 @@ func (SurfaceSessions) ForgetMissing(tx *db.Tx, platform, guildID string, channe
 		return fmt.Errorf("encode channels: %w", err)
 	}
 	_, err = tx.Exec(`DELETE FROM surface_sessions WHERE platform = ? AND json ->> '$.guildId' = ?
-		AND iif(kind = ?, json ->> '$.parentChannelId', channel_id) NOT IN (SELECT value FROM json_each(?))`,
+		AND CASE WHEN kind = ? THEN json ->> '$.parentChannelId' ELSE channel_id END NOT IN (SELECT value FROM json_each(?))`,
 		platform, guildID, string(surface.Thread), string(left))
 	return wrap("forget sessions", err)
 }
@@ -320,8 +327,8 @@ func (SurfaceSessions) ForgetMissing(tx *db.Tx, platform, guildID string, channe
 func (SurfaceUsers) PutUser(tx *db.Tx, platform string, u surface.User) error {
 	// Update an unchanged row at most once per userSeenEvery, not with each message.
 	_, err := tx.Exec(`INSERT INTO surface_users (platform, id, name, name_key, bot, at) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET name = excluded.name, name_key = excluded.name_key, bot = excluded.bot, at = excluded.at
-		WHERE name <> excluded.name OR bot <> excluded.bot OR at < excluded.at - ?`,
+		ON CONFLICT (platform, id) DO UPDATE SET name = excluded.name, name_key = excluded.name_key, bot = excluded.bot, at = excluded.at
+		WHERE surface_users.name <> excluded.name OR surface_users.bot <> excluded.bot OR surface_users.at < excluded.at - ?`,
 		platform, u.ID, u.Name, strings.ToLower(u.Name), u.Bot, tx.Now().UnixMilli(), userSeenEvery.Milliseconds())
 	return wrap("write user", err)
 }

@@ -28,6 +28,11 @@ ALTER TABLE router_state ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
 DELETE FROM router_state WHERE json = CAST('{}' AS BLOB);
 UPDATE router_state SET at = unixepoch() * 1000;
 CREATE INDEX router_state_at ON router_state (at);
+`, Postgres: `
+ALTER TABLE surface_users ADD COLUMN at BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX surface_users_at ON surface_users (platform, at);
+ALTER TABLE router_state ADD COLUMN at BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX router_state_at ON router_state (at);
 `}
 
 // sessionsAgeMigration records when the row of a platform session was last written, so that
@@ -127,7 +132,7 @@ func (SurfaceMessages) TrimMessages(tx *db.Tx, platform string, before time.Time
 		out.m.Platform = platform
 		return out, r.Scan(&out.id, &out.m.ChannelID, &out.m.ID)
 	}, `SELECT row, channel_id, id FROM (SELECT row, channel_id, id, at, row_number() OVER (ORDER BY at, row) AS n
-			FROM surface_messages WHERE platform = ? ORDER BY at, row LIMIT ?) WHERE at < ? OR n <= ?`, platform, trimBatch, before.UnixMilli(), count-most)
+			FROM surface_messages WHERE platform = ? ORDER BY at, row LIMIT ?) AS oldest WHERE at < ? OR n <= ?`, platform, trimBatch, before.UnixMilli(), count-most)
 	if err != nil {
 		return false, fmt.Errorf("list old messages: %w", err)
 	}
@@ -153,7 +158,7 @@ func (SurfaceUsers) TrimUsers(tx *db.Tx, platform string, before time.Time, most
 		return false, fmt.Errorf("count people: %w", err)
 	}
 	res, err := tx.Exec(`DELETE FROM surface_users WHERE platform = ? AND id IN (SELECT id FROM (SELECT id, at, row_number() OVER (ORDER BY at, id) AS n
-		FROM surface_users WHERE platform = ? ORDER BY at, id LIMIT ?) WHERE at < ? OR n <= ?)`, platform, platform, trimBatch, before.UnixMilli(), count-most)
+		FROM surface_users WHERE platform = ? ORDER BY at, id LIMIT ?) AS oldest WHERE at < ? OR n <= ?)`, platform, platform, trimBatch, before.UnixMilli(), count-most)
 	if err != nil {
 		return false, fmt.Errorf("trim people: %w", err)
 	}

@@ -75,7 +75,11 @@ func TestSessionsAreForgottenByAgeAndBeyondANumberButNotWhatIsNeeded(t *testing.
 	}
 	// Control: without pending work and cached messages, the sessions are deleted.
 	update(t, d, func(tx *db.Tx) error {
-		_, err := tx.Exec(`DELETE FROM surface_messages; DELETE FROM session_state; DELETE FROM router_state; DELETE FROM outbox; DELETE FROM workflows; DELETE FROM workflow_waits; DELETE FROM discord_gaps`)
+		var err error
+		for _, table := range []string{`surface_messages`, `session_state`, `router_state`, `outbox`, `workflows`, `workflow_waits`, `discord_gaps`} {
+			_, failed := tx.Exec(`DELETE FROM ` + table)
+			err = errors.Join(err, failed)
+		}
 		return err
 	})
 	trim(1)

@@ -142,7 +142,7 @@ func (Tasks) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
 // newest first. The page starts after before, which is a task id or a [session.PageToken].
 // A damaged row appears as a task in the state [task.Damaged].
 func (Tasks) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
-	query, args := selectTask+`1`, []any{}
+	query, args := selectTask+`id <> ''`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
 		args = append(args, sessionID)

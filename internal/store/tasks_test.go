@@ -16,6 +16,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 func taskIDs(tasks []task.Task) (out []string) {
@@ -26,7 +27,7 @@ func taskIDs(tasks []task.Task) (out []string) {
 }
 
 func TestTasks(t *testing.T) {
-	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	d, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestTasks(t *testing.T) {
 func second(_ task.Task, err error) error { return err }
 
 func TestTheWorkOfARequest(t *testing.T) {
-	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	d, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestTheWorkOfARequest(t *testing.T) {
 }
 
 func TestASessionIsDeletedWithItsSubAgents(t *testing.T) {
-	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	d, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (Timers) TimerState(q db.Queryer, name string) (state clock.State, err erro
 // SetTimerState stores the state of a timer.
 func (Timers) SetTimerState(tx *db.Tx, name string, state clock.State) error {
 	_, err := tx.Exec(`INSERT INTO timers (name, schedule, done) VALUES (?, ?, ?)
-		ON CONFLICT DO UPDATE SET schedule = excluded.schedule, done = excluded.done`, name, state.Text, state.Done.UnixMilli())
+		ON CONFLICT (name) DO UPDATE SET schedule = excluded.schedule, done = excluded.done`, name, state.Text, state.Done.UnixMilli())
 	return wrap("keep timer", err)
 }
 

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 func TestRelaysAreForgottenByAgeButNoneThatARequestNeeds(t *testing.T) {
@@ -148,7 +149,7 @@ func TestTheRouterForgetsSessionsInWhichNothingHappens(t *testing.T) {
 // openAt opens a database whose clock returns *now.
 func openAt(t *testing.T, now *time.Time) (*db.DB, *store.Store) {
 	t.Helper()
-	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time { return *now }})
+	d, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time { return *now }}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,12 @@ func TestCleanupsHoldTheWriterForABoundedNumberOfRows(t *testing.T) {
 		insert string
 		trim   func(tx *db.Tx, before time.Time) (bool, error)
 	}{
-		"session_accepted": {`INSERT INTO session_accepted (session_id, message_id, at) SELECT 's', ?2 || '/' || n, ?2 FROM numbers`, store.Inbox{}.TrimInbox},
-		"inbox":            {`INSERT INTO inbox (source, external_id, at) SELECT 's', ?2 || '/' || n, ?2 FROM numbers`, store.Inbox{}.TrimInbox},
+		"session_accepted": {`INSERT INTO session_accepted (session_id, message_id, at) SELECT 's', CAST(?2 AS TEXT) || '/' || n, ?2 FROM numbers`, store.Inbox{}.TrimInbox},
+		"inbox":            {`INSERT INTO inbox (source, external_id, at) SELECT 's', CAST(?2 AS TEXT) || '/' || n, ?2 FROM numbers`, store.Inbox{}.TrimInbox},
 		"rule_runs": {`INSERT INTO rule_runs (rule, event_id, type, session_id, message_id, request_id, outcome, depth, at)
-			SELECT 'r', ?2 || '/' || n, '', '', '', '', '', 0, ?2 FROM numbers`, store.RuleRuns{}.TrimRules},
+			SELECT 'r', CAST(?2 AS TEXT) || '/' || n, '', '', '', '', '', 0, ?2 FROM numbers`, store.RuleRuns{}.TrimRules},
 		"rule_refusals": {`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) SELECT 'r', n, '', '', '', 0, ?2 FROM numbers`, store.RuleRuns{}.TrimRules},
-		"rule_events":   {`INSERT INTO rule_events (session_id, event_id, at, json) SELECT 's', ?2 || '/' || n, ?2, x'00' FROM numbers`, store.RuleRuns{}.TrimRules},
+		"rule_events":   {`INSERT INTO rule_events (session_id, event_id, at, json) SELECT 's', CAST(?2 AS TEXT) || '/' || n, ?2, CAST(' ' AS BLOB) FROM numbers`, store.RuleRuns{}.TrimRules},
 		"rule_counts":   {`INSERT INTO rule_counts (rule, session_id, outcome, day, n) SELECT 'r', n, '', ?2 / 86400000, 1 FROM numbers`, store.RuleRuns{}.TrimRules},
 	} {
 		t.Run(table, func(t *testing.T) {

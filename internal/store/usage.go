@@ -13,16 +13,22 @@ import (
 
 const spentColumns = `steps, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros, time_ms`
 
-// addSpent is the clause that adds to an existing row. It clamps each sum to chat.MaxCount:
-// SQLite turns an integer sum that overflows into a float, which a STRICT table rejects, so
-// that one absurd number would make all later updates fail.
-var addSpent = func() string {
+// addSpent is the clause that adds to an existing row of a table. It clamps each sum to
+// chat.MaxCount: a sum that overflows would be rejected, so that one absurd number would
+// make all later updates fail.
+func addSpent(table string) string {
 	var sums []string
 	for column := range strings.SplitSeq(spentColumns, ", ") {
-		sums = append(sums, fmt.Sprintf("%[1]s = max(0, min(%[2]d, %[1]s + excluded.%[1]s))", column, int64(chat.MaxCount)))
+		sums = append(sums, fmt.Sprintf("%[1]s = CASE WHEN %[3]s.%[1]s + excluded.%[1]s > %[2]d THEN %[2]d WHEN %[3]s.%[1]s + excluded.%[1]s < 0 THEN 0 ELSE %[3]s.%[1]s + excluded.%[1]s END",
+			column, int64(chat.MaxCount), table))
 	}
 	return " DO UPDATE SET " + strings.Join(sums, ", ")
-}()
+}
+
+var (
+	addDaily   = `INSERT INTO usage_daily (day, ` + spentColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (day)` + addSpent("usage_daily")
+	addSession = `INSERT INTO usage_sessions (session_id, ` + spentColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_id)` + addSpent("usage_sessions")
+)
 
 // Usage groups the tables of tokens, cost and time per day and per session.
 type Usage struct{}
@@ -31,13 +37,16 @@ type Usage struct{}
 func (Usage) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
 	u := v.Usage
 	args := func(key string) []any {
-		return []any{key, v.Steps, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, u.CostMicros, v.Time.Milliseconds()}
+		out := []any{key}
+		for _, n := range []int64{int64(v.Steps), u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, u.CostMicros, v.Time.Milliseconds()} {
+			out = append(out, max(-chat.MaxCount, min(chat.MaxCount, n)))
+		}
+		return out
 	}
-	_, err := tx.Exec(`INSERT INTO usage_daily (day, `+spentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (day)`+addSpent, args(day)...)
-	if err != nil {
+	if _, err := tx.Exec(addDaily, args(day)...); err != nil {
 		return wrap("count for the day", err)
 	}
-	_, err = tx.Exec(`INSERT INTO usage_sessions (session_id, `+spentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_id)`+addSpent, args(sessionID)...)
+	_, err := tx.Exec(addSession, args(sessionID)...)
 	return wrap("count for the session", err)
 }
 

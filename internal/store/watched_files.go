@@ -66,14 +66,14 @@ func (WatchedFiles) ForgetFiles(tx *db.Tx, source string) error {
 
 // MarkScanned records that a source has completed a scan of its scope.
 func (WatchedFiles) MarkScanned(tx *db.Tx, source, scope string) error {
-	_, err := tx.Exec(`INSERT INTO watched_sources (name, scope) VALUES (?, ?) ON CONFLICT DO UPDATE SET scope = excluded.scope`, source, scope)
+	_, err := tx.Exec(`INSERT INTO watched_sources (name, scope) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET scope = excluded.scope`, source, scope)
 	return wrap("keep watched source", err)
 }
 
 // PutWatchedFile stores the size and the modification time of a file.
 func (WatchedFiles) PutWatchedFile(tx *db.Tx, source, path string, stamp files.Stamp) error {
 	_, err := tx.Exec(`INSERT INTO watched_files (source, path, size, modified) VALUES (?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET size = excluded.size, modified = excluded.modified`, source, path, stamp.Size, stamp.Modified)
+		ON CONFLICT (source, path) DO UPDATE SET size = excluded.size, modified = excluded.modified`, source, path, stamp.Size, stamp.Modified)
 	return wrap("keep watched file", err)
 }
 

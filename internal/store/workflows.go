@@ -96,7 +96,7 @@ func (Workflows) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 	}
 	values := []any{w.ID, w.Origin.SessionID, waiting, w.Due(), w.CreatedAt, w.EndedAt, data}
 	_, err = tx.Exec(`INSERT INTO workflows (`+workflowColumns()+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET session_id = excluded.session_id, waiting = excluded.waiting, due = excluded.due, created_at = excluded.created_at,
+		ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, waiting = excluded.waiting, due = excluded.due, created_at = excluded.created_at,
 		ended_at = excluded.ended_at, json = excluded.json, checksum = excluded.checksum`, append(values, rowChecksum(values...))...)
 	if err != nil {
 		return fmt.Errorf("save workflow: %w", err)
@@ -121,7 +121,7 @@ func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
 		place = t.Wait.SessionID
 	}
 	_, err := tx.Exec(`INSERT INTO workflow_waits (workflow_id, task_id, way, platform, place, message_id, waiting, sending) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET message_id = excluded.message_id, waiting = excluded.waiting, sending = excluded.sending`,
+		ON CONFLICT (workflow_id, task_id) DO UPDATE SET message_id = excluded.message_id, waiting = excluded.waiting, sending = excluded.sending`,
 		w.ID, t.ID, string(t.Wait.Kind), t.Wait.Platform, place, t.Wait.MessageID, t.State == workflow.Waiting, t.Sending)
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // intake is the real one, and knows what was published.
@@ -60,7 +61,7 @@ func (i *intake) failing(err error) {
 func inBubble(t *testing.T, fn func(t *testing.T, i *intake, start func(now func() time.Time, timers ...clock.Timer) (stop func()))) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		database, err := db.Open(context.Background(), db.Options{Dir: dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
+		database, err := db.Open(context.Background(), dbtest.Options(db.Options{Dir: dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}))
 		if err != nil {
 			t.Fatal(err)
 		}

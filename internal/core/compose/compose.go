@@ -200,8 +200,28 @@ func (s Snapshot) joined(group []surface.Message) string {
 		if text = strings.TrimSpace(text); text != "" {
 			texts = append(texts, text)
 		}
+		if line := reactions(m.Reactions); line != "" && !m.FromSelf {
+			texts = append(texts, line)
+		}
 	}
 	return strings.Join(texts, "\n")
+}
+
+// reactions returns a line with the reactions of others, "" if there are none.
+func reactions(all []surface.Reaction) string {
+	var out []string
+	for _, r := range all {
+		if r.Mine {
+			r.Count-- // an acknowledgment of ours
+		}
+		if r.Count > 0 {
+			out = append(out, value(r.Emoji)+" "+strconv.Itoa(r.Count))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "(reactions: " + strings.Join(out, ", ") + ")"
 }
 
 // separators may follow a mention or a command.

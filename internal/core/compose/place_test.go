@@ -43,3 +43,14 @@ func TestTheStarterOfAThreadIsMarkedAndStaysAlone(t *testing.T) {
 		}
 	}
 }
+
+// Our own acknowledgment is no reaction to the message.
+func TestReactionsOfOthersFollowTheText(t *testing.T) {
+	m := surface.Message{ID: "6", AuthorID: "7", AuthorName: "ada", Text: "shall we?", Reactions: []surface.Reaction{
+		{Emoji: "👍", Count: 3, Mine: true}, {Emoji: "👀", Count: 1, Mine: true}, {Emoji: ":[x] y=:", Count: 1},
+	}}
+	got := Compose(Snapshot{Platform: "discord", Messages: []surface.Message{m}})
+	if want := "shall we?\n(reactions: 👍 2, :x_y: 1)"; len(got) != 1 || !strings.HasSuffix(got[0].Text(), want) {
+		t.Errorf("%+v, want %q", got, want)
+	}
+}

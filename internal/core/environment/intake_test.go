@@ -13,6 +13,7 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // However many events come at once, a commit has only some of them, so that what
@@ -39,7 +40,7 @@ func TestAStormSharesCommitsInSmallGroups(t *testing.T) {
 			var hold sync.Once
 			var began atomic.Bool
 			group, largest := 0, 0 // of the writer's goroutine
-			database, err := db.Open(context.Background(), db.Options{
+			database, err := db.Open(context.Background(), dbtest.Options(db.Options{
 				Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations),
 				OnCommit: func(done bool) {
 					if !done && began.Load() {
@@ -47,7 +48,7 @@ func TestAStormSharesCommitsInSmallGroups(t *testing.T) {
 						largest, group = max(largest, group), 0
 					}
 				},
-			})
+			}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,10 +23,11 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 	"lilac/internal/testkit/logtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 // inbox is a table of its own, so that what is tested here is only this package.
 type inbox struct{}
@@ -73,7 +74,7 @@ func (w *world) open() {
 	w.t.Helper()
 	migrations := append([]db.Migration{{Name: "test", SQL: "CREATE TABLE test_inbox (id TEXT PRIMARY KEY, value BLOB) STRICT;"}}, slices.Concat(sqlitebus.Migrations, store.Migrations)...)
 	var err error
-	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: migrations, Now: w.now}); err != nil {
+	if w.db, err = db.Open(context.Background(), dbtest.Options(db.Options{Dir: w.dir, Migrations: migrations, Now: w.now})); err != nil {
 		w.t.Fatal(err)
 	}
 	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{}); err != nil {

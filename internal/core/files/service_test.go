@@ -18,9 +18,10 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 // heard is an intake that keeps what it gets, and commits what goes along.
 type heard struct {
@@ -76,7 +77,7 @@ func (h *heard) state() (dropped int64, trouble string) {
 
 func open(t *testing.T) *db.DB {
 	t.Helper()
-	database, err := db.Open(context.Background(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	database, err := db.Open(context.Background(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,30 +83,48 @@ func (s *Service) Running(ctx context.Context, channelID string) (requestID stri
 
 // Askers returns the ids of the people whose messages a request answers.
 func (s *Service) Askers(ctx context.Context, requestID string) (ids []string, err error) {
-	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
-		if requestID, err = s.o.Origins.OriginRequest(q, requestID); err != nil {
-			return err
-		}
-		id, err := event.ParseRequestID(requestID)
-		if err != nil {
-			return fault.Wrap(fault.NotFound, err, "There is no such request.")
-		}
-		story, err := s.o.Sessions.Story(q, requestID)
-		if err != nil {
-			return err
-		}
-		var inputs [][]chat.Message
-		for _, m := range story.Messages {
-			mail, err := s.o.Sessions.Mail(q, story.SessionID, m.MessageID)
-			if err != nil {
-				return err
-			}
-			inputs = append(inputs, mail.Messages)
-		}
-		ids = askers(id, inputs)
-		return nil
+	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		ids, err = s.askers(q, requestID)
+		return err
 	})
 	return ids, err
+}
+
+// FirstAsker returns the id of the first person whose message a request answers, "" if
+// nobody asked.
+func (s *Service) FirstAsker(q db.Queryer, requestID string) (string, error) {
+	ids, err := s.askers(q, requestID)
+	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
+		return "", nil
+	}
+	if err != nil || len(ids) == 0 {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+func (s *Service) askers(q db.Queryer, requestID string) ([]string, error) {
+	requestID, err := s.o.Origins.OriginRequest(q, requestID)
+	if err != nil {
+		return nil, err
+	}
+	id, err := event.ParseRequestID(requestID)
+	if err != nil {
+		return nil, fault.Wrap(fault.NotFound, err, "There is no such request.")
+	}
+	story, err := s.o.Sessions.Story(q, requestID)
+	if err != nil {
+		return nil, err
+	}
+	var inputs [][]chat.Message
+	for _, m := range story.Messages {
+		mail, err := s.o.Sessions.Mail(q, story.SessionID, m.MessageID)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, mail.Messages)
+	}
+	return askers(id, inputs), nil
 }
 
 // Stop cancels a request for a person who may do that.

@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/core/kernel"
 	"lilac/internal/engine/db"
+	"lilac/internal/testkit/dbtest"
 )
 
 var migrations = []db.Migration{{Name: "kernel-test", SQL: "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL); CREATE TABLE note (text TEXT NOT NULL);"}}
@@ -65,7 +66,7 @@ func (c *counters) core() kernel.Core[string, int, int, note] {
 
 func open(t *testing.T) *db.DB {
 	t.Helper()
-	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: migrations})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // away is a platform with an outage, during which calls fail with one kind of
@@ -54,7 +55,7 @@ func TestARowIsRetriedUntilItExpires(t *testing.T) {
 		} {
 			t.Run(string(kind)+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+					database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 					if err != nil {
 						t.Fatal(err)
 					}

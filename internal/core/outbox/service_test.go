@@ -15,6 +15,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // platform fails in every way. It does not deduplicate by nonce, like the worst
@@ -77,7 +78,7 @@ func (p *platform) FindNonce(_ context.Context, channelID, nonce string, _ time.
 // final. It returns them.
 func deliver(t *testing.T, p *platform, rows []outbox.Row) (ended []outbox.Row, bound map[string]string) {
 	t.Helper()
-	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestControlWithoutSearchMessagesAreSentTwice(t *testing.T) {
 
 // The owner's record may be damaged when the message is sent.
 func TestADamagedOwnerBlocksNoOtherMessage(t *testing.T) {
-	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func TestWaitingChannelsBlockNoOther(t *testing.T) {
 	for name, c := range map[string]struct{ rows, channels int }{"many channels": {70, 70}, "many rows": {1500, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+				database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -356,7 +357,7 @@ func TestAnUnwantedRowIsNotSent(t *testing.T) {
 	for name, answer := range map[string]error{"over": nil, "damaged": db.DamagedRow("workflows", "w")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+				database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -407,7 +408,7 @@ func TestAnUnwantedRowIsNotSent(t *testing.T) {
 // flight arrives. Both call the hook.
 func TestAWithdrawnRowIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+		database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: store.Migrations}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,6 +40,7 @@ func Decide(s State, in Input, now time.Time) (State, []Effect) {
 	case ReplyStarted:
 		if !d.Started {
 			d.Started, d.ReplyTo, d.Mention = true, in.ReplyTo, in.Mention
+			d.Asker, d.StartedAt = in.Asker, now.UnixMilli()
 		}
 	case RequestEnded:
 		if in.State.Ended() && d.End == nil {
@@ -185,6 +186,9 @@ func (d *decision) show(in Rendered) {
 	if d.Reason != "" {
 		views = d.standing(in.Views, in.MaxText)
 	}
+	if in.Ended {
+		views = d.withPing(views, in.PingAfter)
+	}
 	settled, skip := true, in.After != ""
 	for _, v := range views {
 		if skip {
@@ -255,7 +259,7 @@ func (d *decision) plan(m Message, v View, exists bool) bool {
 }
 
 func (d *decision) send(m Message, v View) {
-	m.State, m.Shown = MessagePlanned, v.fingerprint()
+	m.State, m.Shown, m.Pinged = MessagePlanned, v.fingerprint(), v.Users
 	d.set(m)
 	d.pace.Edited = d.now
 	d.emit(Plan{Message: m, View: v})

@@ -118,6 +118,9 @@ func (d *decision) refused(m Message, err error) {
 // messages. The messages that people see are closed later.
 func (d *decision) giveUp() {
 	d.pace.GaveUp = d.now
+	if !slices.ContainsFunc(d.Messages, func(m Message) bool { return m.State == MessageSent }) {
+		d.emit(Refuse{})
+	}
 	if d.End == nil {
 		d.emit(Cancel{Reason: reasonHidden + d.Reason})
 	}

@@ -50,7 +50,11 @@ func (s *Service) input(tx *db.Tx, d bus.Delivery, payload event.Payload) (Input
 		if err != nil {
 			return nil, fmt.Errorf("find the user to mention: %w", err)
 		}
-		return ReplyStarted{ReplyTo: replyTarget(d.Headers.RequestID(), s.platform()), Mention: mention}, nil
+		asker, err := s.o.Requests.Asker(tx, d.Headers.RequestID())
+		if err != nil {
+			return nil, fmt.Errorf("find the user who asked: %w", err)
+		}
+		return ReplyStarted{ReplyTo: replyTarget(d.Headers.RequestID(), s.platform()), Mention: mention, Asker: asker}, nil
 	case event.RequestLifecycle:
 		return RequestEnded{State: p.State, Detail: p.Detail}, nil
 	case event.SurfaceReanchor:
@@ -92,7 +96,7 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 // inTransaction reports whether carry carries out an effect.
 func inTransaction(e Effect) bool {
 	switch e.(type) {
-	case Plan, Resend, Announce, Withdraw, Cancel:
+	case Plan, Resend, Announce, Withdraw, Refuse, Cancel:
 		return true
 	default:
 		return false
@@ -120,6 +124,11 @@ func (s *Service) carry(tx *db.Tx, _ string, state State, e Effect) error {
 			}
 		}
 		return nil
+	case Refuse:
+		if s.o.Refused == nil {
+			return nil
+		}
+		return s.o.Refused(tx, row)
 	case Cancel:
 		return s.publish(tx, "relay-cancel:"+row.RequestID, row.RequestID, row.SessionID, event.RequestCancel{Reason: e.Reason})
 	case Recall, Show, Edit, Delete, CheckPause, ShowTyping, Wait, Report:

@@ -112,6 +112,9 @@ func (f *follower) show(ctx context.Context, row Row, output heardOutput, ended 
 		Basis: row, Views: Render(output.Output, row.ReplyTo, row.Cuts, end, row.made(), settings),
 		Ended: ended, MaxText: settings.MaxText, Interval: f.s.interval(),
 	}
+	if f.s.o.PingAfter != nil {
+		in.PingAfter = f.s.o.PingAfter()
+	}
 	for state := (State{Row: row}); ; {
 		var effects []Effect
 		if state, effects, err = f.decide(ctx, state.Row, in); err != nil || state.Row.Finished {

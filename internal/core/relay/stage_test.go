@@ -22,6 +22,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 const request = "discord:10:5"
@@ -242,6 +243,7 @@ func (o fullOutbox) Plan(tx *db.Tx, r outbox.Row) error {
 type journal struct{ s *stage }
 
 func (journal) Mention(db.Queryer, string) (string, error) { return "", nil }
+func (journal) Asker(db.Queryer, string) (string, error)   { return "", nil }
 func (journal) Paused(db.Queryer, string) (bool, error)    { return false, nil }
 
 func (j journal) FinalOutput(_ db.Queryer, _, requestID string) ([]event.Payload, error) {
@@ -254,7 +256,7 @@ func (j journal) FinalOutput(_ db.Queryer, _, requestID string) ([]event.Payload
 func newStage(t *testing.T, p *platform) *stage {
 	s := &stage{t: t, platform: p}
 	var err error
-	if s.db, err = db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}); err != nil {
+	if s.db, err = db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})); err != nil {
 		t.Fatal(err)
 	}
 	if s.bus, err = sqlitebus.New(s.db, sqlitebus.Options{}); err != nil {

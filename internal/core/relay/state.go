@@ -42,6 +42,10 @@ type Row struct {
 	ReplyTo string `json:"replyTo,omitempty"`
 	// Mention is the user that the answer mentions first, "" for none.
 	Mention string `json:"mention,omitempty"`
+	// Asker is the user who asked, "" if nobody did. StartedAt is when the answer
+	// began (Unix milliseconds).
+	Asker     string `json:"asker,omitempty"`
+	StartedAt int64  `json:"startedAt,omitempty"`
 	// Started reports that the output is to be shown, Finished that it is.
 	Started  bool      `json:"started,omitempty"`
 	Finished bool      `json:"finished,omitempty"`
@@ -73,6 +77,8 @@ type Message struct {
 	ID string `json:"id,omitempty"`
 	// Refused is the reason why its files were not sent, "" if they were.
 	Refused string `json:"refused,omitempty"`
+	// Pinged are the users that it notified when it was sent. Edits notify nobody.
+	Pinged []string `json:"pinged,omitempty"`
 	// Files are the ids of the binaries that belong to it.
 	Files []string `json:"files,omitempty"`
 	// Copies counts how often it was sent again: because the platform accepted no
@@ -162,7 +168,7 @@ type Pace struct {
 type Input interface{ isInput() }
 
 // ReplyStarted reports that the runner answers the request.
-type ReplyStarted struct{ ReplyTo, Mention string }
+type ReplyStarted struct{ ReplyTo, Mention, Asker string }
 
 // RequestEnded reports that the request ended.
 type RequestEnded struct {
@@ -209,6 +215,9 @@ type Rendered struct {
 	MaxText int
 	// Interval is the shortest time between two edits of an answer.
 	Interval time.Duration
+	// PingAfter is how long an answer may take before its end notifies the user who
+	// asked; 0 means that it never does.
+	PingAfter time.Duration
 }
 
 // EditDone is the outcome of an edit.
@@ -250,7 +259,7 @@ func (Attended) isInput()     {}
 func (PauseChecked) isInput() {}
 
 // Effect is an effect of a decision. The types below are the closed set.
-// [Service] carries out Plan, Resend, Announce, Withdraw, and Cancel in the
+// [Service] carries out Plan, Resend, Announce, Withdraw, Refuse, and Cancel in the
 // transaction; the follower carries out the others after it.
 type Effect interface{ isEffect() }
 
@@ -274,6 +283,9 @@ type Announce struct {
 
 // Withdraw withdraws the planned messages.
 type Withdraw struct{}
+
+// Refuse reports that the platform refuses the answer, so that nobody sees it.
+type Refuse struct{}
 
 // Cancel cancels the request.
 type Cancel struct{ Reason string }
@@ -314,6 +326,7 @@ func (Plan) isEffect()       {}
 func (Resend) isEffect()     {}
 func (Announce) isEffect()   {}
 func (Withdraw) isEffect()   {}
+func (Refuse) isEffect()     {}
 func (Cancel) isEffect()     {}
 func (Recall) isEffect()     {}
 func (Show) isEffect()       {}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -18,6 +19,9 @@ const (
 	gateLimit = 2500 * time.Millisecond
 	// maxGates bounds how many bursts are judged concurrently.
 	maxGates = 8
+	// maxUnreadable is how many answers of the gate in a row may be unreadable before
+	// bursts are forwarded without it, until it gives a verdict again.
+	maxUnreadable = 2
 	// burstRetry is the wait after a transaction that failed.
 	burstRetry = time.Second
 )
@@ -128,6 +132,18 @@ func (s *Service) releaseBurst(ctx context.Context, session string) time.Duratio
 	return 0
 }
 
+// noteUnreadable reports an answer of the gate that cannot be read, and returns
+// whether the burst is forwarded: a gate that never gives a verdict would mute the
+// channels without anybody noticing.
+func (s *Service) noteUnreadable(ctx context.Context, session string, err error) (forward bool) {
+	forward = s.unreadable.Add(1) > maxUnreadable
+	s.o.Logger.WarnContext(ctx, "the answer of the gate's model cannot be read", "session_id", session, "forwarded", forward, "error", err)
+	if s.o.Unreadable != nil {
+		s.o.Unreadable(forward)
+	}
+	return forward
+}
+
 // judge asks the gate about a burst and decides with its verdict. An error, an
 // unclear verdict, and an exhausted budget mean no.
 func (s *Service) judge(ctx context.Context, session string, ids []string) {
@@ -164,10 +180,16 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 	if ctx.Err() != nil {
 		return // the next start asks again
 	}
-	if err != nil {
+	forward := v.Forward && err == nil
+	switch {
+	case errors.Is(err, errUnreadable):
+		forward = s.noteUnreadable(ctx, session, err)
+	case err != nil:
 		s.o.Logger.WarnContext(ctx, "skipping messages: the gate returned no verdict", "session_id", session, "error", err)
+	case asked:
+		s.unreadable.Store(0)
 	}
-	answer := Gated{RequestID: s.requestID(session, "b"+s.o.NewID()), Forward: v.Forward && err == nil}
+	answer := Gated{RequestID: s.requestID(session, "b"+s.o.NewID()), Forward: forward}
 	for ctx.Err() == nil {
 		err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
 			if asked {

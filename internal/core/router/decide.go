@@ -142,16 +142,40 @@ func (d *decision) begin(requestID string, messageIDs []string) {
 	if !ok {
 		return
 	}
+	waits := len(d.Requests) > 0
 	if d.index(requestID) < 0 && len(d.Requests) < maxRequests {
 		d.Requests = append(d.Requests, Request{ID: requestID, Since: d.now.UnixMilli()})
 	}
 	d.forward(f)
+	if waits {
+		d.acknowledge(requestID, messageIDs[len(messageIDs)-1])
+	}
+}
+
+// acknowledge shows that a message waits for a request or joins it.
+func (d *decision) acknowledge(requestID, messageID string) {
+	i := d.index(requestID)
+	if i < 0 || len(d.Requests[i].Acknowledged) >= maxAcknowledged || slices.Contains(d.Requests[i].Acknowledged, messageID) {
+		return
+	}
+	d.Requests[i].Acknowledged = append(slices.Clone(d.Requests[i].Acknowledged), messageID)
+	d.emit(Acknowledge{MessageID: messageID})
+}
+
+// unacknowledge removes the acknowledgments of a request that is over.
+func (d *decision) unacknowledge(r Request) {
+	if len(r.Acknowledged) > 0 {
+		d.emit(Unacknowledge{MessageIDs: r.Acknowledged})
+	}
 }
 
 // join adds the message to a request. A steer or an interrupt also moves the
 // request's output below it.
 func (d *decision) join(requestID string, q event.Queue, m Message, inherit bool) {
 	forwarded := d.forward(Forward{Queue: q, RequestID: requestID, MessageIDs: []string{m.ID}})
+	if forwarded && (m.Mode != Active || m.Mentions || m.ReplyToUs) { // people talk to each other in active sessions
+		d.acknowledge(requestID, m.ID)
+	}
 	if forwarded && q != event.FollowUp {
 		d.emit(Reanchor{RequestID: requestID, MessageID: m.ID, Inherit: inherit})
 	}
@@ -212,6 +236,7 @@ func (d *decision) followLifecycle(l Lifecycle) {
 			if l.State != event.StateDone {
 				d.takeBack(i) // once it runs, there is nothing to take back
 			}
+			d.unacknowledge(d.Requests[i])
 			d.Requests = slices.Delete(d.Requests, i, i+1)
 		}
 	case i >= 0:
@@ -249,5 +274,11 @@ func (d *decision) forgetStale() {
 	for i, r := range d.Requests {
 		d.Requests[i].Since = min(r.Since, now) // the clock may have been set back
 	}
-	d.Requests = slices.DeleteFunc(d.Requests, func(r Request) bool { return !r.Running && r.Since < before })
+	d.Requests = slices.DeleteFunc(d.Requests, func(r Request) bool {
+		stale := !r.Running && r.Since < before
+		if stale {
+			d.unacknowledge(r)
+		}
+		return stale
+	})
 }

@@ -46,6 +46,26 @@ func forward(q event.Queue, request string, ids ...string) router.Effect {
 	return router.Forward{Queue: q, RequestID: request, MessageIDs: ids}
 }
 
+// acknowledgments counts the acknowledgments of messages among effects, and returns the others.
+func acknowledgments(effects []router.Effect) (n int, others []router.Effect) {
+	for _, e := range effects {
+		switch e.(type) {
+		case router.Acknowledge, router.Unacknowledge:
+			n++
+		default:
+			others = append(others, e)
+		}
+	}
+	return n, others
+}
+
+// decided is like [router.Decide] without the acknowledgments.
+func decided(s router.State, in router.Input, now time.Time) (router.State, []router.Effect) {
+	after, effects := router.Decide(s, in, now)
+	_, effects = acknowledgments(effects)
+	return after, effects
+}
+
 // The rules of the specification, one row for each mode, state and kind.
 func TestTheRulesDecideWhichMessageWakesTheAgent(t *testing.T) {
 	prompt := []router.Effect{forward(event.Prompt, fresh, "5")}
@@ -107,8 +127,14 @@ func TestTheRulesDecideWhichMessageWakesTheAgent(t *testing.T) {
 						effects = want.idle
 					}
 					_, got := router.Decide(s, router.Input{Event: m, Rules: rules}, at(0))
+					acknowledged, got := acknowledgments(got)
 					if diff := cmp.Diff(effects, got); diff != "" {
 						t.Errorf("-want +got\n%s", diff)
+					}
+					// In active sessions, people also talk to each other.
+					chat := mode == router.Active && (kind == "plain" || kind == "reply to a person")
+					if want := len(got) > 0 && state != "idle" && !chat; (acknowledged == 1) != want {
+						t.Errorf("%d acknowledgments, want one: %v", acknowledged, want)
 					}
 				})
 			}
@@ -127,13 +153,13 @@ func TestSomeMessagesWakeNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []router.Mode{router.Mention, router.Active} {
 				m.ID, m.RequestID, m.Mode = "5", fresh, mode
-				if s, got := router.Decide(router.State{}, router.Input{Event: m, Rules: rules}, at(0)); got != nil || len(s.Buffer) > 0 {
+				if s, got := decided(router.State{}, router.Input{Event: m, Rules: rules}, at(0)); got != nil || len(s.Buffer) > 0 {
 					t.Errorf("%s: %v", mode, got)
 				}
 			}
 		})
 	}
-	_, got := router.Decide(router.State{}, router.Input{Event: router.Message{ID: "5", RequestID: fresh, Mode: router.Direct, FactsMissing: true}, Rules: rules}, at(0))
+	_, got := decided(router.State{}, router.Input{Event: router.Message{ID: "5", RequestID: fresh, Mode: router.Direct, FactsMissing: true}, Rules: rules}, at(0))
 	if len(got) != 1 {
 		t.Error("a private message without facts is not answered")
 	}
@@ -158,7 +184,7 @@ func (p *played) does(after time.Duration, e router.Event, want ...router.Effect
 		p.t.Fatal(err)
 	}
 	var got []router.Effect
-	p.state, got = router.Decide(given, router.Input{Event: e, Rules: p.rules, History: p.history}, at(after))
+	p.state, got = decided(given, router.Input{Event: e, Rules: p.rules, History: p.history}, at(after))
 	if diff := cmp.Diff(want, got); diff != "" {
 		p.t.Errorf("after %s: -want +got\n%s", after, diff)
 	}

@@ -53,7 +53,7 @@ func TestOnlyCachedMessagesThatTheModelLacksAreForwarded(t *testing.T) {
 		"what was taken back is forwarded by its question": {joined, router.Deleted{ID: "5", RequestID: fresh}, history([]string{"4", "5"}, []string{"4"}), []router.Effect{router.Cancel{RequestID: fresh}, router.Undeliver{MessageIDs: []string{"4", "5"}}, forward(event.Prompt, "discord:10:4", "4")}, []string{fresh, "discord:10:4"}, []string{"4"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, got := router.Decide(c.state, router.Input{Event: c.event, Rules: rules, History: c.history}, at(0))
+			s, got := decided(c.state, router.Input{Event: c.event, Rules: rules, History: c.history}, at(0))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("effects: -want +got\n%s", diff)
 			}

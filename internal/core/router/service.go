@@ -13,6 +13,7 @@ import (
 
 	"lilac/internal/core/compose"
 	"lilac/internal/core/kernel"
+	"lilac/internal/core/mark"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -27,6 +28,9 @@ const Group = "router"
 
 // interruptCommand begins a message that interrupts the running request.
 const interruptCommand = "!int"
+
+// acknowledgment is the reaction on a message that was noticed and waits.
+const acknowledgment = "👀"
 
 // detailDeleted is the reason of a request whose message was deleted.
 const detailDeleted = "The message was deleted."
@@ -109,6 +113,12 @@ type Budget interface {
 	Spend(tx *db.Tx, sessionID string, used chat.Usage, took time.Duration) error
 }
 
+// Marks shows reactions of ours on messages. Package mark implements it.
+type Marks interface {
+	Show(tx *db.Tx, ref event.MessageRef, emoji string, n *mark.Notice) error
+	Remove(tx *db.Tx, ref event.MessageRef, emoji string) error
+}
+
 // Settings may change while the service runs.
 type Settings struct {
 	Debounce Debounce
@@ -127,9 +137,14 @@ type Options struct {
 	Profile  Profile
 	// Replies claims replies that workflows wait for; nil claims none.
 	Replies ReplyClaimer
+	// Marks acknowledges messages that wait; nil acknowledges none.
+	Marks Marks
 	// Budget pays for the gate.
 	Budget   Budget
 	Settings Settings
+	// Unreadable is called for an answer of the gate that cannot be read; it may be
+	// nil. forwarded reports that the burst is forwarded all the same.
+	Unreadable func(forwarded bool)
 	// NewID returns the last part of the id of a request that no message names.
 	// Ids sort by time.
 	NewID  func() string
@@ -142,7 +157,9 @@ type Service struct {
 	o        Options
 	settings atomic.Pointer[Settings]
 	bursts   *bursts
-	core     kernel.Core[target, State, Input, Effect]
+	// unreadable counts the answers of the gate in a row that could not be read.
+	unreadable atomic.Int64
+	core       kernel.Core[target, State, Input, Effect]
 }
 
 // target is the session that a decision concerns, and the trace that it
@@ -375,11 +392,30 @@ func (s *Service) carry(tx *db.Tx, t target, _ State, e Effect) error {
 		return s.publish(tx, t, e.RequestID, "cancel:"+e.RequestID, event.RequestCancel{Reason: detailDeleted})
 	case Undeliver:
 		return s.o.Table.UnmarkForwarded(tx, s.o.Platform, t.sessionID, e.MessageIDs)
+	case Acknowledge:
+		if s.o.Marks == nil {
+			return nil
+		}
+		return s.o.Marks.Show(tx, s.ref(t.sessionID, e.MessageID), acknowledgment, nil)
+	case Unacknowledge:
+		if s.o.Marks == nil {
+			return nil
+		}
+		for _, id := range e.MessageIDs {
+			if err := s.o.Marks.Remove(tx, s.ref(t.sessionID, id), acknowledgment); err != nil {
+				return err
+			}
+		}
+		return nil
 	case AskGate:
 		return nil // watchBursts finds the burst in the state and asks
 	default:
 		return fmt.Errorf("unknown effect %T", e)
 	}
+}
+
+func (s *Service) ref(sessionID, messageID string) event.MessageRef {
+	return event.MessageRef{Platform: s.o.Platform, ChannelID: sessionID, MessageID: messageID}
 }
 
 func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {

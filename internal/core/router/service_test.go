@@ -21,6 +21,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 const self = "900"
@@ -34,7 +35,9 @@ type world struct {
 	// budget pays for the gate.
 	budget budget
 	mode   router.Mode
-	claim  func(tx *db.Tx, m surface.Message) (bool, error)
+	// unreadable has the reports about answers of the gate that could not be read.
+	unreadable []bool
+	claim      func(tx *db.Tx, m surface.Message) (bool, error)
 	// talk and act select people; roles are those of the authors.
 	talk, act surface.People
 	roles     map[string][]string
@@ -63,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, mode: router.Mention, stop: func() {}, ran: map[string]bool{}}
 	w.now.Store(1_000_000)
 	var err error
-	w.db, err = db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
+	w.db, err = db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,10 +109,11 @@ func (w *world) start() {
 	s := router.New(router.Options{
 		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: store.Inbox{}, Cache: store.SurfaceCache{},
 		Profile: w, Replies: w,
-		Budget:   &w.budget,
-		Settings: router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
-		NewID:    func() string { return fmt.Sprint(w.ids.Add(1)) },
-		Now:      func() time.Time { return time.UnixMilli(w.now.Load()) },
+		Budget:     &w.budget,
+		Unreadable: func(forwarded bool) { w.unreadable = append(w.unreadable, forwarded) },
+		Settings:   router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
+		NewID:      func() string { return fmt.Sprint(w.ids.Add(1)) },
+		Now:        func() time.Time { return time.UnixMilli(w.now.Load()) },
 	})
 	w.svc = s
 	if err := s.Declare(w.t.Context()); err != nil {

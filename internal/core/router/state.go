@@ -61,6 +61,8 @@ const (
 	maxBuffered = 50
 	// maxRequests bounds the known requests of a session.
 	maxRequests = 100
+	// maxAcknowledged bounds the acknowledged messages of a request.
+	maxAcknowledged = 100
 	// maxDelivered bounds the known deliveries of a queued request.
 	maxDelivered = 200
 	// staleAfter is when a request that was never seen to run is forgotten.
@@ -104,8 +106,11 @@ type Request struct {
 	// Delivered are, while it is starting, the messages that the runner received
 	// for it. Joined are those of them whose own event came later and would have
 	// begun a request.
-	Delivered []string   `json:"told,omitempty"`
-	Joined    []Question `json:"with,omitempty"`
+	Delivered []string `json:"told,omitempty"`
+	// Acknowledged are the messages with an acknowledgment, which is removed when
+	// the request ends.
+	Acknowledged []string   `json:"acknowledged,omitempty"`
+	Joined       []Question `json:"with,omitempty"`
 }
 
 // Question is a message with the request that it would begin.
@@ -245,6 +250,12 @@ type Reanchor struct {
 	Inherit              bool
 }
 
+// Acknowledge shows people that a message was noticed and waits.
+type Acknowledge struct{ MessageID string }
+
+// Unacknowledge removes the acknowledgments of messages.
+type Unacknowledge struct{ MessageIDs []string }
+
 // AskGate asks the gate about the burst in Gating.
 type AskGate struct{ MessageIDs []string }
 
@@ -253,3 +264,6 @@ func (Cancel) isEffect()    {}
 func (Undeliver) isEffect() {}
 func (Reanchor) isEffect()  {}
 func (AskGate) isEffect()   {}
+
+func (Acknowledge) isEffect()   {}
+func (Unacknowledge) isEffect() {}

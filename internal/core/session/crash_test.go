@@ -12,9 +12,10 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/dbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 // TestSteeringSurvivesACrashAtEveryCommit sends a steer, a follow-up and a prompt while a tool runs.
 // It takes a snapshot after every commit and restarts from each one. Every message must be in the

@@ -21,6 +21,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // script defines the behavior of a model. It returns the answer to a request; say streams text.
@@ -110,7 +111,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	}
 	var migrations []db.Migration
 	migrations = append(append(migrations, sqlitebus.Migrations...), store.Migrations...)
-	database, err := db.Open(t.Context(), db.Options{Dir: o.dir, Migrations: migrations, OnCommit: o.onCommit})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: o.dir, Migrations: migrations, OnCommit: o.onCommit}))
 	if err != nil {
 		t.Fatal(err)
 	}

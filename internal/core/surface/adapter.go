@@ -113,6 +113,10 @@ type Writer interface {
 	Delete(ctx context.Context, ref event.MessageRef) error
 	React(ctx context.Context, ref event.MessageRef, emoji string) error
 	Unreact(ctx context.Context, ref event.MessageRef, emoji string) error
+	// Tell sends a user a private message. It is for notices about what the user did
+	// elsewhere, so the configuration need not allow private conversations. A nonce
+	// keeps the message from being sent twice.
+	Tell(ctx context.Context, userID, text, nonce string) error
 	// Typing shows a typing indicator for some seconds.
 	Typing(ctx context.Context, channelID string) error
 }

@@ -25,6 +25,8 @@ type Message struct {
 	// ReplyTo is the id of the message that it replies to in the same channel.
 	ReplyTo     string       `json:"replyTo,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
+	// Reactions are those that are known, as people see them.
+	Reactions []Reaction `json:"reactions,omitempty"`
 	// Mentions are the users that the text mentions.
 	Mentions []User `json:"mentions,omitempty"`
 	// RequestID is the request whose answer it shows, for a message of ours.

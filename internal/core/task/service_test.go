@@ -25,9 +25,10 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 // commands are scripts of what a command does, one word after the other: "say"
 // prints a line, "second" takes that long, "forever" ends with its context, "fail"
@@ -120,7 +121,7 @@ func inBubble(t *testing.T, fn func(t *testing.T, w *world)) {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations), Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }}); err != nil {
+	if w.db, err = db.Open(context.Background(), dbtest.Options(db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations), Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})); err != nil {
 		w.t.Fatal(err)
 	}
 	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{}); err != nil {

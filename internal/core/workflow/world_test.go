@@ -20,9 +20,10 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 // world is the service on a real database and bus.
 type world struct {
@@ -60,7 +61,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations), Now: w.now})
+	w.db, err = db.Open(context.Background(), dbtest.Options(db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations), Now: w.now}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -39,6 +38,9 @@ const (
 type Options struct {
 	// Dir is the data directory; it is created with mode 0700.
 	Dir string
+	// URL is the address of a PostgreSQL database (postgres://user:password@host/name).
+	// If it is empty, the database is a SQLite file in Dir.
+	URL string
 	// Logger receives errors that no caller receives. The default discards them.
 	Logger *slog.Logger
 	// Migrations are applied in order, each once.
@@ -55,6 +57,8 @@ type Options struct {
 	// OnCommit is called around every commit, first with false and then with true.
 	// Crash tests end the process there.
 	OnCommit func(done bool)
+	// OnRoundTrip is called for every round trip to a database server, to count them.
+	OnRoundTrip func()
 	// OnPublish is called with the events that a transaction publishes, to count
 	// them. The transaction may still be rolled back.
 	OnPublish func(events []event.Event)
@@ -81,7 +85,8 @@ type DB struct {
 	// callers counts the calls in progress, so that Close waits for them.
 	callers sync.WaitGroup
 
-	relaxed bool // the durability of the current group; owned by the writer
+	// unresolved is the group whose commit has an unknown outcome; owned by the writer.
+	unresolved []*update
 
 	closeOnce sync.Once
 	closeErr  error
@@ -127,7 +132,11 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		committed: make(chan []*update, committedMax),
 	}
 	readers := max(minReaders, runtime.NumCPU())
-	if err := d.openSQLite(ctx, filepath.Join(opt.Dir, FileName), readers); err != nil {
+	open := d.openSQLite
+	if opt.URL != "" {
+		open = d.openPostgres
+	}
+	if err := open(ctx, readers); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
 	d.goroutines.Add(2 + readers)

@@ -18,15 +18,27 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/dbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 var tables = []db.Migration{{Name: "test.0001", SQL: "CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER) STRICT"}}
 
 func open(t testing.TB, dir string) *db.DB {
 	t.Helper()
-	d, err := db.Open(context.Background(), db.Options{Dir: dir, Migrations: tables})
+	return openWith(t, dbtest.Options(db.Options{Dir: dir, Migrations: tables}))
+}
+
+// openFile opens a database on SQLite, for tests of what only a file can do.
+func openFile(t testing.TB, dir string) *db.DB {
+	t.Helper()
+	return openWith(t, db.Options{Dir: dir, Migrations: tables})
+}
+
+func openWith(t testing.TB, opt db.Options) *db.DB {
+	t.Helper()
+	d, err := db.Open(context.Background(), opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,11 +72,11 @@ func (d *DB) readOn(c *conn, r *read) (err error) {
 			return fmt.Errorf("open reader: %w", err)
 		}
 	}
-	if _, err := (*c).exec(context.Background(), "BEGIN"); err != nil {
+	if err := (*c).beginRead(r.ctx); err != nil {
 		return fmt.Errorf("begin read: %w", err)
 	}
 	defer func() {
-		if _, end := (*c).exec(context.Background(), "ROLLBACK"); end != nil {
+		if end := (*c).endRead(); end != nil {
 			err = errors.Join(err, fmt.Errorf("end read: %w", end))
 		}
 	}()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -23,6 +24,12 @@ const (
 	writerCacheKiB = 8000
 )
 
+// sqliteTables creates the tables of this package.
+var sqliteTables = fmt.Sprintf(`
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT;
+PRAGMA application_id=%d; PRAGMA user_version=%d`, applicationID, formatVersion)
+
 // sqliteEngine is a SQLite file with one connection for writes and a pool for reads.
 type sqliteEngine struct {
 	path        string
@@ -32,19 +39,17 @@ type sqliteEngine struct {
 	writeDB *sql.DB
 	readDB  *sql.DB
 	write   *sqliteConn
+	relaxed bool // the durability of the current transaction
 }
 
-// openSQLite inspects, opens, and migrates the database.
-func (d *DB) openSQLite(ctx context.Context, path string, readers int) error {
+// openSQLite inspects, opens, and migrates the database in the data directory.
+func (d *DB) openSQLite(ctx context.Context, readers int) error {
+	path := filepath.Join(d.opt.Dir, FileName)
 	applied, err := inspect(ctx, path, d.opt.Migrations)
 	if err != nil {
 		return err
 	}
-	for _, m := range d.opt.Migrations {
-		if d.opt.SkipMigrations && !applied[m.Name] {
-			d.pending = append(d.pending, m.Name)
-		}
-	}
+	d.notePending(applied)
 	e := &sqliteEngine{path: path, synchronous: d.opt.Synchronous}
 	d.engine = e
 	// synchronous=FULL syncs the log at every commit: "accepted" means on disk. The
@@ -66,7 +71,7 @@ func (d *DB) openSQLite(ctx context.Context, path string, readers int) error {
 		return fmt.Errorf("protect database: %w", err)
 	}
 	if len(d.pending) == 0 {
-		err = d.migrate(c)
+		err = d.migrate(sqliteTables)
 	} else {
 		err = e.createLog(ctx)
 	}
@@ -101,8 +106,37 @@ func openPool(path string, size int, params ...string) *sql.DB {
 	return pool
 }
 
-func (e *sqliteEngine) writer() conn       { return e.write }
-func (e *sqliteEngine) beginWrite() string { return "BEGIN IMMEDIATE" }
+func (e *sqliteEngine) writer() conn { return e.write }
+
+func (e *sqliteEngine) begin(relaxed bool) error {
+	if err := e.setDurability(relaxed); err != nil {
+		return err
+	}
+	return e.control("BEGIN IMMEDIATE")
+}
+
+func (e *sqliteEngine) commit() error { return e.control("COMMIT") }
+
+// rollback ignores the error of a transaction that SQLite has already rolled back, which
+// it does after some errors.
+func (e *sqliteEngine) rollback() { _ = e.control("ROLLBACK") }
+
+// outcome is not called: no commit of SQLite has an unknown outcome.
+func (e *sqliteEngine) outcome() (committed bool, err error) { return false, nil }
+
+// control runs a statement that begins or ends a transaction.
+func (e *sqliteEngine) control(statement string) error {
+	if _, err := e.write.exec(context.Background(), statement); err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
+func (e *sqliteEngine) migrating(m Migration) string { return m.SQL }
+
+func (e *sqliteEngine) classify(err error) error { return writeFault(err) }
+
+func (e *sqliteEngine) transient(error) bool { return false }
 
 func (e *sqliteEngine) openReader(ctx context.Context) (conn, error) {
 	c, err := e.readDB.Conn(ctx)
@@ -112,13 +146,20 @@ func (e *sqliteEngine) openReader(ctx context.Context) (conn, error) {
 	return newSQLiteConn(c), nil
 }
 
+// setDurability sets, between two transactions, whether a commit waits for the disk.
 func (e *sqliteEngine) setDurability(relaxed bool) error {
+	if relaxed == e.relaxed {
+		return nil
+	}
 	mode := e.synchronous
 	if relaxed && mode == "FULL" {
 		mode = "NORMAL"
 	}
-	_, err := e.write.conn.ExecContext(context.Background(), "PRAGMA synchronous="+mode)
-	return err
+	if _, err := e.write.conn.ExecContext(context.Background(), "PRAGMA synchronous="+mode); err != nil {
+		return err
+	}
+	e.relaxed = relaxed
+	return nil
 }
 
 func (e *sqliteEngine) integrityErrors(q Queryer) (bad []string, err error) {

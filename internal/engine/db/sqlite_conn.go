@@ -34,6 +34,25 @@ func (c *sqliteConn) close() error {
 	return c.conn.Close()
 }
 
+func (c *sqliteConn) script(ctx context.Context, statements string) error {
+	_, err := c.conn.ExecContext(ctx, statements)
+	return err
+}
+
+// flush has nothing to do: no statement is delayed, and SQLite ends a transaction only
+// after errors for which [IsEngineError] is true.
+func (c *sqliteConn) flush() error { return nil }
+
+func (c *sqliteConn) beginRead(context.Context) error {
+	_, err := c.exec(context.Background(), "BEGIN")
+	return err
+}
+
+func (c *sqliteConn) endRead() error {
+	_, err := c.exec(context.Background(), "ROLLBACK")
+	return err
+}
+
 // statement returns the cached statement of a query, or nil if the cache is full.
 func (c *sqliteConn) statement(query string) (*sql.Stmt, error) {
 	if st, ok := c.stmts[query]; ok {
@@ -102,17 +121,15 @@ func (c *sqliteConn) queryRow(ctx context.Context, query string, args ...any) Ro
 // up the stack still reads its rows.
 func isInUse(err error) bool { return isCode(err, sqlite3.SQLITE_MISUSE) }
 
-// IsEngineError reports whether an error comes from the engine, which may have ended
-// the transaction: a closure that continued would write outside it.
-func IsEngineError(err error) bool {
+func isSQLiteError(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e)
 }
 
-// isFull reports whether the disk is full: SQLite cannot write, or cannot create the
-// file that its connections share.
-func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || isCode(err, sqlite3.SQLITE_FULL) || isCode(err, sqlite3.SQLITE_IOERR_SHMSIZE)
+// isSQLiteFull reports whether SQLite cannot write because the disk is full, or cannot
+// create the file that its connections share.
+func isSQLiteFull(err error) bool {
+	return isCode(err, sqlite3.SQLITE_FULL) || isCode(err, sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
 // writeFault wraps an error of a write. A full disk is [syscall.ENOSPC] and has a

@@ -36,7 +36,7 @@ func TestACancelledOrFailedReadDoesNotReportDamage(t *testing.T) {
 	}
 	sound := func(t *testing.T) string {
 		dir := t.TempDir()
-		if err := open(t, dir).Close(); err != nil {
+		if err := openFile(t, dir).Close(); err != nil {
 			t.Fatal(err)
 		}
 		return dir

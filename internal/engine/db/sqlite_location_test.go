@@ -34,7 +34,7 @@ func TestARemovedOrMovedDatabaseRejectsWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
-			d := open(t, dir)
+			d := openFile(t, dir)
 			if err := d.Update(t.Context(), func(tx *db.Tx) error { return insert(tx, "a") }); err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestARemovedOrMovedDatabaseRejectsWrites(t *testing.T) {
 // The restored database accepts writes, and contains no rejected write.
 func TestADatabaseThatIsMovedBackAcceptsWrites(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	d := open(t, dir)
+	d := openFile(t, dir)
 	away := dir + ".away"
 	if err := os.Rename(dir, away); err != nil {
 		t.Fatal(err)

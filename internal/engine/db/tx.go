@@ -14,6 +14,7 @@ import (
 // Tx is a transaction of the writer. It must not be used after its closure returned.
 type Tx struct {
 	d             *DB
+	conn          conn
 	now           time.Time
 	ended         bool
 	wrote         bool
@@ -30,7 +31,7 @@ func (t *Tx) Query(query string, args ...any) (Rows, error) {
 		return nil, errTxEnded
 	}
 	t.noteWrite(query)
-	return t.d.engine.writer().query(context.Background(), query, args...)
+	return t.conn.query(context.Background(), query, args...)
 }
 
 // QueryRow reads one row within the transaction.
@@ -39,7 +40,7 @@ func (t *Tx) QueryRow(query string, args ...any) Row {
 		return failedRow{errTxEnded}
 	}
 	t.noteWrite(query)
-	return t.d.engine.writer().queryRow(context.Background(), query, args...)
+	return t.conn.queryRow(context.Background(), query, args...)
 }
 
 // noteWrite records that a query may write, as INSERT … RETURNING does.
@@ -57,9 +58,9 @@ func (t *Tx) Exec(query string, args ...any) (Result, error) {
 		return nil, errTxEnded
 	}
 	t.wrote = true
-	res, err := t.d.engine.writer().exec(context.Background(), query, args...)
+	res, err := t.conn.exec(context.Background(), query, args...)
 	if isFull(err) {
-		err = writeFault(err)
+		err = t.d.engine.classify(err)
 	}
 	return res, err
 }

@@ -111,29 +111,47 @@ func (d *DB) collect(first *update) []*update {
 	}
 }
 
+// repeatMax bounds how often a group is repeated after failures that may pass, such as a
+// lost connection.
+const repeatMax = 3
+
 // commit runs a group in one transaction. An error of a closure is returned to its
 // caller alone; an error of the commit is returned to all callers.
 func (d *DB) commit(group []*update) {
-	err := d.tryCommit(group, d.runBare)
-	switch {
-	case !errors.Is(err, errRepeat):
-	case len(group) == 1:
-		return // rolled back, and nothing else was in the group; it says nothing about the disk
-	default:
-		err = d.tryCommit(group, d.runSaved)
-	}
-	d.mu.Lock()
-	d.commitErr = err
-	if err == nil {
-		d.lastCommit = d.opt.Now()
-	}
-	d.mu.Unlock()
-	if err == nil {
+	if err := d.resolve(); err != nil {
+		d.fail(group, err)
 		return
 	}
+	err := d.tryCommit(group, d.runBare)
+	for n := 0; n < repeatMax && (errors.Is(err, errRepeat) || d.engine.transient(err)); n++ {
+		if len(group) == 1 && group[0].err != nil && !d.engine.transient(group[0].err) {
+			return // rolled back, and nothing else was in the group; it says nothing about the disk
+		}
+		err = d.tryCommit(group, d.runSaved)
+	}
+	switch {
+	case errors.Is(err, errOutcomeUnknown):
+		d.unresolved = group
+	case errors.Is(err, errRepeat):
+		err = d.engine.classify(group[0].err)
+	}
+	if err != nil {
+		d.fail(group, err)
+		return
+	}
+	d.mu.Lock()
+	d.commitErr, d.lastCommit = nil, d.opt.Now()
+	d.mu.Unlock()
+}
+
+// fail returns an error of the commit to all callers of a group.
+func (d *DB) fail(group []*update, err error) {
+	d.mu.Lock()
+	d.commitErr = err
+	d.mu.Unlock()
 	d.opt.Logger.Error("commit failed", "error", err, "group", len(group))
 	for _, u := range group {
-		if u.tx != nil {
+		if u.tx != nil && !errors.Is(err, errOutcomeUnknown) {
 			u.tx.rolledBack()
 		}
 		if u.err == nil {
@@ -142,19 +160,42 @@ func (d *DB) commit(group []*update) {
 	}
 }
 
+// resolve finds out what became of a group whose connection was lost during its COMMIT,
+// and runs its callbacks. Nothing else is written before that, because the memory of
+// owners of rows depends on it.
+func (d *DB) resolve() error {
+	if d.unresolved == nil {
+		return nil
+	}
+	committed, err := d.engine.outcome()
+	if err != nil {
+		return d.engine.classify(err)
+	}
+	for _, u := range d.unresolved {
+		switch {
+		case !committed:
+			u.tx.rolledBack()
+		case errors.Is(u.err, errOutcomeUnknown): // its closure succeeded
+			for _, fn := range u.tx.afterCommit {
+				d.runCallback(fn)
+			}
+		}
+	}
+	d.opt.Logger.Warn("found the outcome of a commit whose connection was lost", "committed", committed, "group", len(d.unresolved))
+	d.unresolved = nil
+	return nil
+}
+
 // tryCommit runs the closures with run and commits. The first try runs them without
 // savepoints: those are a quarter of the work of a small insert, because each copies
 // the pages that change, and closures rarely fail once they have written.
 func (d *DB) tryCommit(group []*update, run func(*update) error) error {
-	if err := d.setDurability(group); err != nil {
-		return err
+	if err := d.engine.begin(relaxed(group)); err != nil {
+		return d.engine.classify(err)
 	}
-	if err := d.control(d.engine.beginWrite()); err != nil {
-		return err
-	}
-	now := d.opt.Now()
+	now, c := d.opt.Now(), d.engine.writer()
 	for _, u := range group {
-		u.tx, u.err = &Tx{d: d, now: now}, nil
+		u.tx, u.err = &Tx{d: d, conn: c, now: now}, nil
 		if err := run(u); err != nil {
 			d.rollback(group)
 			return err
@@ -165,12 +206,22 @@ func (d *DB) tryCommit(group []*update, run func(*update) error) error {
 		return err
 	}
 	d.opt.OnCommit(false)
-	if err := d.control("COMMIT"); err != nil {
-		d.rollback(group)
-		return err
+	err := d.engine.commit()
+	switch {
+	case err == nil:
+		d.opt.OnCommit(true)
+		return nil
+	case errors.Is(err, errOutcomeUnknown):
+		return d.engine.classify(err)
 	}
-	d.opt.OnCommit(true)
-	return nil
+	d.rollback(group)
+	if errors.Is(err, errStatement) {
+		if len(group) == 1 {
+			group[0].err = err
+		}
+		return errRepeat
+	}
+	return d.engine.classify(err)
 }
 
 // runBare runs a closure without a savepoint. If the closure failed before it wrote,
@@ -195,7 +246,11 @@ func (d *DB) runSaved(u *update) error {
 	if err := d.control("SAVEPOINT one"); err != nil {
 		return err
 	}
-	if u.err = u.tx.run(u.fn); u.err != nil {
+	u.err = u.tx.run(u.fn)
+	if err := u.tx.conn.flush(); u.err == nil {
+		u.err = err
+	}
+	if u.err != nil {
 		if err := d.control("ROLLBACK TO SAVEPOINT one"); err != nil {
 			return err
 		}
@@ -211,30 +266,23 @@ func (d *DB) rollback(group []*update) {
 			group[i].tx.rolledBack()
 		}
 	}
-	// This fails if SQLite has already rolled back, which it does after some errors.
-	d.control("ROLLBACK")
+	d.engine.rollback()
 }
 
-// setDurability syncs the group's commit unless all of its updates are relaxed.
-func (d *DB) setDurability(group []*update) error {
-	relaxed := true
+// relaxed reports whether no update of a group has to wait for the disk.
+func relaxed(group []*update) bool {
 	for _, u := range group {
-		relaxed = relaxed && u.relaxed
+		if !u.relaxed {
+			return false
+		}
 	}
-	if relaxed == d.relaxed {
-		return nil
-	}
-	if err := d.engine.setDurability(relaxed); err != nil {
-		return writeFault(err)
-	}
-	d.relaxed = relaxed
-	return nil
+	return true
 }
 
-// control runs a statement that begins or ends a transaction or a savepoint.
+// control runs a statement for a savepoint.
 func (d *DB) control(statement string) error {
 	if _, err := d.engine.writer().exec(context.Background(), statement); err != nil {
-		return writeFault(fmt.Errorf("%s: %w", statement, err))
+		return d.engine.classify(fmt.Errorf("%s: %w", statement, err))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 	"lilac/internal/testkit/logtest"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestASilentGroupRaisesAnAlarm(t *testing.T) {
 	var skew atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }
-	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations, Now: now})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations, Now: now}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/engine/delivery"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 )
 
 // shelf is a log in memory that counts how it is read.
@@ -60,7 +61,7 @@ func (s *shelf) Seq(p bus.Position) (int64, error) { return strconv.ParseInt(str
 // deliver creates an engine on a log.
 func deliver(t *testing.T, log delivery.Log) *delivery.Engine {
 	t.Helper()
-	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: delivery.Migrations})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: delivery.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}

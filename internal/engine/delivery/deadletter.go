@@ -137,8 +137,10 @@ func (b *Engine) Replay(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(`INSERT OR REPLACE INTO bus_pending (grp, seq, attempt, consumer, lease_until, not_before, reason, event, sum)
-			VALUES (?, ?, 0, '', 0, 0, '', ?, ?)`, grp, seq, body, db.Checksum(body))
+		_, err = tx.Exec(`INSERT INTO bus_pending (grp, seq, attempt, consumer, lease_until, not_before, reason, event, sum)
+			VALUES (?, ?, 0, '', 0, 0, '', ?, ?)
+			ON CONFLICT (grp, seq) DO UPDATE SET lane = '', attempt = 0, consumer = '', lease_until = 0, not_before = 0, reason = '',
+				event = excluded.event, sum = excluded.sum`, grp, seq, body, db.Checksum(body))
 		if err != nil {
 			return fmt.Errorf("replay dead letter: %w", err)
 		}

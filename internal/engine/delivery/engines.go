@@ -38,7 +38,7 @@ func Switch(ctx context.Context, database *db.DB, s Switching) error {
 		if _, err = tx.Exec("INSERT INTO meta (name, value) VALUES ('bus_engine', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", s.Name); err != nil {
 			return err
 		}
-		_, err = tx.Exec("INSERT INTO meta (name, value) VALUES ('bus_changes', '1') ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1")
+		_, err = tx.Exec("INSERT INTO meta (name, value) VALUES ('bus_changes', '1') ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)")
 		return err
 	})
 }

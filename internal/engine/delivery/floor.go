@@ -132,7 +132,7 @@ func (b *Engine) notedBefore(ctx context.Context, names []groupName, before int6
 // [Options.SilentAfter] does not count; Floor logs that.
 func (b *Engine) Floor(q db.Queryer, topic event.Topic, last int64, now time.Time) (int64, error) {
 	rows, err := q.Query(`SELECT g.name, g.cursor, g.seen_at,
-		ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id AND p.event IS NULL), g.cursor + 1)
+		coalesce((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id AND p.event IS NULL), g.cursor + 1)
 		FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ?`, string(topic))
 	if err != nil {
 		return 0, err

@@ -13,14 +13,15 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 	"lilac/internal/testkit/logtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 func open(t *testing.T) (*db.DB, *sqlitebus.Bus) {
 	t.Helper()
-	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,15 +40,16 @@ func open(t *testing.T) (*db.DB, *sqlitebus.Bus) {
 	return database, b
 }
 
-func alter(t *testing.T, database *db.DB, statement string) {
+func alter(t *testing.T, database *db.DB, change func(tx *db.Tx, table string) error, table string) {
 	t.Helper()
-	err := database.Update(context.Background(), func(tx *db.Tx) error {
-		_, err := tx.Exec(statement)
-		return err
-	})
+	err := database.Update(context.Background(), func(tx *db.Tx) error { return change(tx, table) })
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func refuse(what string) func(tx *db.Tx, table string) error {
+	return func(tx *db.Tx, table string) error { return dbtest.Refuse(tx, what, table) }
 }
 
 // A subscription survives a database that cannot be written for a short time. If the
@@ -55,7 +57,7 @@ func alter(t *testing.T, database *db.DB, statement string) {
 func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
 	for name, mended := range map[string]bool{"for a moment": true, "for good": false} {
 		t.Run(name, func(t *testing.T) {
-			database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+			database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +77,7 @@ func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
 			if err := b.Publish(ctx, bustest.Event(bustest.Topic, "e", "l")); err != nil {
 				t.Fatal(err)
 			}
-			alter(t, database, `CREATE TRIGGER refuse BEFORE UPDATE ON bus_groups BEGIN SELECT raise(FAIL, 'held'); END`)
+			alter(t, database, refuse("UPDATE"), "bus_groups")
 			handled, done := make(chan struct{}), make(chan error, 1)
 			go func() {
 				done <- b.Subscribe(ctx, s, func(context.Context, bus.Delivery) error { close(handled); return nil })
@@ -91,7 +93,7 @@ func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
 				}
 				return
 			}
-			alter(t, database, `DROP TRIGGER refuse`)
+			alter(t, database, dbtest.Allow, "bus_groups")
 			select {
 			case <-handled:
 			case err := <-done:
@@ -117,7 +119,7 @@ func TestConsumerThatJoinsAGroupThatGivesUpIsServed(t *testing.T) {
 	if err := b.Publish(ctx, bustest.Event(bustest.Topic, "e", "l")); err != nil {
 		t.Fatal(err)
 	}
-	alter(t, database, `CREATE TRIGGER refuse BEFORE INSERT ON bus_pending BEGIN SELECT raise(FAIL, 'full'); END`)
+	alter(t, database, refuse("INSERT"), "bus_pending")
 	handled := make(chan string, 1)
 	consume := func() (stop context.CancelFunc, done chan error) {
 		consuming, stop := context.WithCancel(ctx)
@@ -146,7 +148,7 @@ func TestConsumerThatJoinsAGroupThatGivesUpIsServed(t *testing.T) {
 	if err := <-left; err != nil {
 		t.Fatal(err)
 	}
-	alter(t, database, `DROP TRIGGER refuse`)
+	alter(t, database, dbtest.Allow, "bus_pending")
 	select {
 	case <-handled:
 	case <-time.After(time.Minute):

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 )
 
 // D6: heartbeats renew the lease of running work, so another engine on the same rows
@@ -42,7 +43,7 @@ func runsBeside(t *testing.T, claimed, beating bool) int {
 	const lease = 6 * time.Second
 	patience, stop := context.WithTimeout(t.Context(), 60*time.Second)
 	defer stop()
-	database, err := db.Open(patience, db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+	database, err := db.Open(patience, dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 	"lilac/internal/testkit/logtest"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestEventMissingFromTheLogIsAnError(t *testing.T) {
 	patience, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	database, err := db.Open(patience, db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+	database, err := db.Open(patience, dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,8 +78,10 @@ func (g *group) allStopping() bool {
 const writeRetry = 500 * time.Millisecond
 
 const (
-	insertPending = `INSERT OR REPLACE INTO bus_pending (grp, seq, lane, attempt, consumer, lease_until, not_before, reason)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	insertPending = `INSERT INTO bus_pending (grp, seq, lane, attempt, consumer, lease_until, not_before, reason)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (grp, seq) DO UPDATE SET lane = excluded.lane, attempt = excluded.attempt, consumer = excluded.consumer,
+			lease_until = excluded.lease_until, not_before = excluded.not_before, reason = excluded.reason, event = NULL, sum = NULL`
 	moveCursor = "UPDATE bus_groups SET cursor = ? WHERE id = ? AND cursor < ?"
 )
 

@@ -71,7 +71,7 @@ CREATE TABLE bus_dead_letters (
 ALTER TABLE bus_pending ADD COLUMN lane TEXT NOT NULL DEFAULT '';
 UPDATE bus_pending SET lane = ifnull((SELECT l.lane FROM bus_groups g JOIN bus_log l ON l.pos = (g.topic << 32 | bus_pending.seq)
 	WHERE g.id = bus_pending.grp), '');
-`},
+`, Postgres: `ALTER TABLE bus_pending ADD COLUMN lane TEXT COLLATE "C" NOT NULL DEFAULT ''`},
 	{Name: "bus.0003-seal-dead-letters", Then: sealDeadLetters},
 	{Name: "bus.0004-seal-replays", SQL: `
 ALTER TABLE bus_pending ADD COLUMN sum INTEGER; -- of the event of a replay; none in rows of before

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 )
 
 // A retry that is due in seconds must not wait until a clock that was set back reaches
@@ -20,7 +21,7 @@ func TestClockSetBackDoesNotDelayRetries(t *testing.T) {
 	defer stop()
 	var off atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
-	database, err := db.Open(patience, db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations, Now: now})
+	database, err := db.Open(patience, dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations, Now: now}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -251,7 +251,7 @@ func (b *Engine) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 	err := b.db.Read(ctx, func(q db.Queryer) error {
 		rows, err := q.Query(`SELECT t.name, g.name, g.mode, g.cursor, g.seen_at,
 				(SELECT count(*) FROM bus_pending p WHERE p.grp = g.id),
-				ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id), g.cursor + 1)
+				coalesce((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id), g.cursor + 1)
 			FROM bus_groups g JOIN bus_topics t ON t.id = g.topic ORDER BY t.name, g.name`)
 		if err != nil {
 			return err

@@ -159,7 +159,7 @@ func (b *Bus) load(ctx context.Context) (used bool, err error) {
 			return err
 		}
 		b.unsent.Store(unsent)
-		if err := q.QueryRow("SELECT ifnull(max(batch), 0) FROM redis_outgoing WHERE pos > 0").Scan(&b.batch); err != nil {
+		if err := q.QueryRow("SELECT coalesce(max(batch), 0) FROM redis_outgoing WHERE pos > 0").Scan(&b.batch); err != nil {
 			return err
 		}
 		rows, err := q.Query("SELECT DISTINCT t.name FROM bus_groups g JOIN bus_topics t ON t.id = g.topic")

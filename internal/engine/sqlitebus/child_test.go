@@ -11,6 +11,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 )
 
 // Environment variables of a child, in addition to those that all engines use.
@@ -21,7 +22,7 @@ const (
 )
 
 func openChild(ctx context.Context, dir string) (bus.Bus, error) {
-	database, err := db.Open(ctx, db.Options{Dir: dir, Migrations: sqlitebus.Migrations, Synchronous: os.Getenv(childSync)})
+	database, err := db.Open(ctx, dbtest.Options(db.Options{Dir: dir, Migrations: sqlitebus.Migrations, Synchronous: os.Getenv(childSync)}))
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,14 @@ import (
 	"lilac/internal/engine/delivery"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 )
 
 func TestMain(m *testing.M) {
 	if bustest.RunChild(openChild, childPublish) {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(dbtest.Engines(m))
 }
 
 func TestConformance(t *testing.T) {
@@ -39,7 +40,7 @@ func (s storage) now() time.Time { return time.Now().Add(time.Duration(s.skew.Lo
 
 func (s storage) open(t testing.TB) bustest.Engine {
 	t.Helper()
-	database, err := db.Open(context.Background(), db.Options{Dir: s.dir, Migrations: sqlitebus.Migrations, Now: s.now, Synchronous: s.sync})
+	database, err := db.Open(context.Background(), dbtest.Options(db.Options{Dir: s.dir, Migrations: sqlitebus.Migrations, Now: s.now, Synchronous: s.sync}))
 	if err != nil {
 		t.Fatalf("open database: %v", err)
 	}
@@ -84,7 +85,7 @@ func (s storage) openOn(t testing.TB, database *db.DB) bustest.Engine {
 func openBus(t testing.TB, dir string, dbOpt db.Options, opt sqlitebus.Options) (*db.DB, *sqlitebus.Bus) {
 	t.Helper()
 	dbOpt.Dir, dbOpt.Migrations = dir, sqlitebus.Migrations
-	database, err := db.Open(context.Background(), dbOpt)
+	database, err := db.Open(context.Background(), dbtest.Options(dbOpt))
 	if err != nil {
 		t.Fatalf("open database: %v", err)
 	}

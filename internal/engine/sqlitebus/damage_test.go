@@ -17,6 +17,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/damagetest"
+	"lilac/internal/testkit/dbtest"
 )
 
 // D3: a flipped byte in a row of the log, or of the dead letters, is found and
@@ -216,8 +217,8 @@ func TestDamagedDeadLetterHidesNoOther(t *testing.T) {
 // block its lane.
 func TestADamagedReplayIsSetAside(t *testing.T) {
 	for name, damage := range map[string]string{
-		"another event": "UPDATE bus_pending SET event = CAST(replace(CAST(event AS TEXT), 'e0', 'f0') AS BLOB)",
-		"no event":      "UPDATE bus_pending SET event = x'00'",
+		"another event": dbtest.ReplaceBytes("bus_pending", "event", "e0", "f0", ""),
+		"no event":      dbtest.ReplaceBytes("bus_pending", "event", "{", "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 )
 
 // Events that were admitted while the database could not be written go to the next
@@ -28,7 +29,7 @@ func TestEventsOfAnAbandonedWriteAreRedelivered(t *testing.T) {
 	if err := b.Publish(ctx, events...); err != nil {
 		t.Fatal(err)
 	}
-	alter(t, database, `CREATE TRIGGER refuse BEFORE INSERT ON bus_pending BEGIN SELECT raise(FAIL, 'full'); END`)
+	alter(t, database, func(tx *db.Tx) error { return dbtest.Refuse(tx, "INSERT", "bus_pending") })
 
 	// The trigger rejects only pending rows, as if the disk had space again by the time
 	// the consumer leaves.
@@ -54,7 +55,7 @@ func TestEventsOfAnAbandonedWriteAreRedelivered(t *testing.T) {
 	if len(delivered) > 0 {
 		t.Error("an event was delivered uncounted")
 	}
-	alter(t, database, `DROP TRIGGER refuse`)
+	alter(t, database, func(tx *db.Tx) error { return dbtest.Allow(tx, "bus_pending") })
 
 	consuming, stop = context.WithTimeout(ctx, time.Minute)
 	defer stop()
@@ -73,13 +74,9 @@ func TestEventsOfAnAbandonedWriteAreRedelivered(t *testing.T) {
 	}
 }
 
-func alter(t *testing.T, database *db.DB, statement string) {
+func alter(t *testing.T, database *db.DB, change func(tx *db.Tx) error) {
 	t.Helper()
-	err := database.Update(context.Background(), func(tx *db.Tx) error {
-		_, err := tx.Exec(statement)
-		return err
-	})
-	if err != nil {
+	if err := database.Update(context.Background(), change); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 )
 
 // A tail has no gap and no duplicates when it switches from its queue to the log and
@@ -33,7 +34,7 @@ func TestTailRejoinsWithoutGap(t *testing.T) {
 		lane := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "lane")
 		pauses := rapid.SliceOfN(rapid.IntRange(0, 300), 1, 10).Draw(rt, "pauses")
 
-		database, err := db.Open(context.Background(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations, Synchronous: "OFF"})
+		database, err := db.Open(context.Background(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations, Synchronous: "OFF"}))
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func (b *Bus) toTrim(ctx context.Context, now time.Time) (topics []trimTopic, er
 			cutoff := now.Add(-b.opt.AgeOf(t.name)).UnixMilli()
 			due := t.output
 			if !due {
-				err := q.QueryRow(`SELECT ifnull((SELECT at FROM bus_log WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT 1) < ?, 0)`,
+				err := q.QueryRow(`SELECT CASE WHEN (SELECT at FROM bus_log WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT 1) < ? THEN 1 ELSE 0 END`,
 					rowNumber(t.id, 0), rowNumber(t.id, seqMax), cutoff).Scan(&due)
 				if err != nil {
 					return err
@@ -121,9 +121,9 @@ func (b *Bus) trimSome(tx *db.Tx, t trimTopic, now time.Time) (int64, error) {
 		return 0, err
 	}
 	var last int64
-	err = tx.QueryRow(`SELECT ifnull(max(pos), 0) FROM (SELECT pos, at FROM bus_log
-		WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?) WHERE at < ?
-		AND pos < ifnull((SELECT min(pos) FROM (SELECT pos, at FROM bus_log WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?) WHERE at >= ?), pos + 1)`,
+	err = tx.QueryRow(`SELECT coalesce(max(pos), 0) FROM (SELECT pos, at FROM bus_log
+		WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?) AS first WHERE at < ?
+		AND pos < coalesce((SELECT min(pos) FROM (SELECT pos, at FROM bus_log WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?) AS young WHERE at >= ?), pos + 1)`,
 		rowNumber(t.id, info.trimmed), rowNumber(t.id, floor), trimChunk, cutoff,
 		rowNumber(t.id, info.trimmed), rowNumber(t.id, floor), trimChunk, cutoff).Scan(&last)
 	if err != nil {

@@ -208,7 +208,8 @@ func Default() *Config {
 		Tasks: task.DefaultConfig(),
 		Surface: Surface{Discord: Discord{
 			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
-			Backfill: DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
+			PingAfter: Duration(time.Minute),
+			Backfill:  DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
 			// 25 MiB is above the upload limit of Discord users without a subscription.
 			Attachments: DiscordAttachments{MaxBytes: 25 << 20, Hosts: []string{"cdn.discordapp.com", "media.discordapp.net"}},
 			// This many messages take about 512 MiB, including the full-text index.

@@ -39,6 +39,7 @@ type Discord struct {
 	Tools             grant.Config              `json:"tools,omitempty" jsonschema:"What requests on Discord may use. The restrictions of a channel and of a rule apply in addition."`
 	Mode              string                    `json:"mode,omitempty" enum:"mention,active" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
 	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
+	PingAfter         Duration                  `json:"pingAfter,omitempty" jsonschema:"How long an answer may take before its end notifies the person who asked. 0s means that it never does."`
 	DeleteOthers      bool                      `json:"deleteOthers,omitempty" jsonschema:"Whether the agent may delete messages that are not its own (surface.messages.delete)."`
 	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"Which missed messages are read after an outage."`
 	Attachments       DiscordAttachments        `json:"attachments,omitempty" jsonschema:"Files that people send. Lilac stores them when they arrive, because their links expire."`
@@ -167,7 +168,7 @@ func (c checker) checkSurface() error {
 			found = append(found, checkDiscordID("entity."+key+".discord."+name, id))
 		}
 	}
-	for key, n := range map[string]int64{"backfill.age": int64(d.Backfill.Age), "backfill.messages": int64(d.Backfill.Messages), "attachments.maxBytes": int64(d.Attachments.MaxBytes)} {
+	for key, n := range map[string]int64{"pingAfter": int64(d.PingAfter), "backfill.age": int64(d.Backfill.Age), "backfill.messages": int64(d.Backfill.Messages), "attachments.maxBytes": int64(d.Attachments.MaxBytes)} {
 		if n < 0 {
 			found = append(found, fault.InvalidField("surface.discord."+key, "surface.discord.%s is below zero.", key))
 		}

@@ -99,6 +99,8 @@ func (p *chatPlatform) React(_ context.Context, ref event.MessageRef, emoji stri
 	return nil
 }
 
+func (p *chatPlatform) Tell(context.Context, string, string, string) error { return nil }
+
 func (p *chatPlatform) Unreact(_ context.Context, ref event.MessageRef, emoji string) error {
 	p.reacted = append(p.reacted, "-"+ref.MessageID+emoji)
 	return nil

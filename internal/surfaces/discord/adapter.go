@@ -178,6 +178,12 @@ func (a *Adapter) Unreact(ctx context.Context, ref event.MessageRef, emoji strin
 	return a.writer.react(ctx, deleteOwnReaction, ref, emoji)
 }
 
+// Tell sends a user a private message, also if the configuration does not allow
+// private conversations: it answers something that the user wrote elsewhere.
+func (a *Adapter) Tell(ctx context.Context, userID, text, nonce string) error {
+	return a.writer.tell(ctx, userID, text, nonce)
+}
+
 // Typing implements [surface.Adapter].
 func (a *Adapter) Typing(ctx context.Context, channelID string) error {
 	return a.writer.typing(ctx, channelID)

@@ -12,6 +12,9 @@ func (c converter) message(m wireMessage) surface.Message {
 		m.Author, m.Member, m.WebhookID, m.Content = m.Referenced.Author, m.Referenced.Member, m.Referenced.WebhookID, m.Referenced.text()
 		m.Attachments, m.Mentions, m.Reference = m.Referenced.Attachments, m.Referenced.Mentions, nil
 	}
+	if m.Author.ID == self {
+		m.Embeds, m.Components = nil, nil // our buttons are no part of what we say
+	}
 	out := surface.Message{
 		Platform: Platform, ChannelID: m.ChannelID, ID: m.ID,
 		AuthorID: m.Author.ID, AuthorName: m.Author.name(m.Member),
@@ -27,6 +30,9 @@ func (c converter) message(m wireMessage) surface.Message {
 	if m.Type == messageReply && m.Reference != nil && m.Reference.Type == referenceDefault &&
 		(m.Reference.ChannelID == "" || m.Reference.ChannelID == m.ChannelID) {
 		out.ReplyTo = m.Reference.MessageID
+	}
+	for _, r := range m.Reactions {
+		out.Reactions = append(out.Reactions, surface.Reaction{Emoji: r.Emoji.shown(), Count: r.Count, Mine: r.Me})
 	}
 	attachments := m.Attachments
 	for _, s := range m.Snapshots {

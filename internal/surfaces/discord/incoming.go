@@ -37,8 +37,14 @@ type incoming struct {
 // bot. unresolved reports that this could not be decided, because Discord did
 // not describe the channel. Downloads are bounded by the time of reception.
 func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, received time.Time) (in *incoming, unresolved bool) {
-	if m.ID == "" || m.ChannelID == "" || m.Author.ID == "" || updated && m.Edited == "" {
+	if m.ID == "" || m.ChannelID == "" || updated && m.Edited == "" {
 		return nil, false // for example, a link preview was added
+	}
+	if updated && m.Author.ID == "" { // an update may have only the fields that changed
+		m = r.completeUpdate(ctx, m)
+	}
+	if m.Author.ID == "" {
+		return nil, false
 	}
 	switch m.Type {
 	case messageDefault, messageReply, messageCommand, messageMenu:
@@ -67,6 +73,21 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 	in.facts.MentionAdded = r.addsMention(ctx, in)
 	in.m.Raw = in.facts.Raw(Platform)
 	return in, false
+}
+
+// completeUpdate reads the rest of a message from which only changed fields are
+// known. A message that cannot be read is returned as it is.
+func (r *recorder) completeUpdate(ctx context.Context, m wireMessage) wireMessage {
+	whole, err := r.history.message(ctx, m.ChannelID, m.ID)
+	if err != nil {
+		r.o.Logger.WarnContext(ctx, "cannot read a message that was edited", "channel_id", m.ChannelID, "message_id", m.ID, "error", err)
+		return m
+	}
+	whole.GuildID = m.GuildID
+	if whole.Edited == "" {
+		whole.Edited = m.Edited
+	}
+	return whole
 }
 
 // channelOf returns the message's channel and whether it is allowed. A channel

@@ -2,7 +2,6 @@ package discord
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -80,7 +79,7 @@ func (s *interactions) unfinished(ctx context.Context) (out []interaction) {
 	})
 	for _, p := range rows {
 		i := interaction{payload: p.Payload, requestID: p.RequestID, reply: p.Reply}
-		if decodeErr := json.Unmarshal(p.Payload, &i); decodeErr != nil {
+		if _, decodeErr := decodeLenient(p.Payload, &i); decodeErr != nil {
 			err = fmt.Errorf("decode interaction %s: %w", p.ID, decodeErr)
 			continue
 		}

@@ -110,7 +110,7 @@ func newInteractions(o Options, d *directory, r *recorder, w *writer) *interacti
 // receive queues an interaction. It never blocks.
 func (s *interactions) receive(ctx context.Context, data json.RawMessage) {
 	var i interaction
-	if err := json.Unmarshal(data, &i); err != nil || i.ID == "" || i.Token == "" {
+	if _, err := decodeLenient(data, &i); err != nil || i.ID == "" || i.Token == "" {
 		s.o.Logger.WarnContext(ctx, "cannot decode a Discord interaction", "error", err)
 		return
 	}

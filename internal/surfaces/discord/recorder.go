@@ -120,15 +120,21 @@ func (r *recorder) storeDeletion(tx *db.Tx, channelID, messageID, inboxID string
 
 // publishOnce publishes an event unless the inbox has its id.
 func (r *recorder) publishOnce(tx *db.Tx, inboxID string, p event.Payload) error {
+	_, err := r.publishFresh(tx, inboxID, p)
+	return err
+}
+
+// publishFresh is like publishOnce. It reports whether the event was published.
+func (r *recorder) publishFresh(tx *db.Tx, inboxID string, p event.Payload) (fresh bool, err error) {
 	_, seen, err := r.o.Tables.Inbox.Seen(tx, Platform, inboxID, nil)
 	if err != nil || seen {
-		return err
+		return false, err
 	}
 	e, err := event.New(event.Meta{ID: Platform + ":" + inboxID, Time: tx.Now()}, p)
 	if err != nil {
-		return fmt.Errorf("create an event: %w", err)
+		return false, fmt.Errorf("create an event: %w", err)
 	}
-	return tx.Publish(e)
+	return true, tx.Publish(e)
 }
 
 // deletion returns the effect of a deletion event, nil if there is none.
@@ -156,11 +162,57 @@ func (r *recorder) reaction(ctx context.Context, d *dispatch, w wireReaction) fu
 		return nil
 	}
 	return func(tx *db.Tx) error {
-		return r.publishOnce(tx, fmt.Sprintf("%s:%d", d.session, d.seq), event.AdapterReaction{
+		inboxID := fmt.Sprintf("%s:%d", d.session, d.seq)
+		fresh, err := r.publishFresh(tx, inboxID, event.AdapterReaction{
 			Removed: d.kind != "MESSAGE_REACTION_ADD", Platform: Platform, ChannelID: w.ChannelID, MessageID: w.MessageID,
 			UserID: w.UserID, Reaction: w.Emoji.text(), TS: tx.Now().UnixMilli(),
 		})
+		if err != nil || !fresh {
+			return err
+		}
+		return r.cacheReaction(tx, d.kind, w)
 	}
+}
+
+// maxReactions is the number of different emoji on a message ("Opcodes and Status
+// Codes", JSON error code 30010).
+const maxReactions = 20
+
+// cacheReaction counts a reaction on a cached message.
+func (r *recorder) cacheReaction(tx *db.Tx, kind string, w wireReaction) error {
+	m, err := r.o.Tables.Messages.Message(tx, Platform, w.ChannelID, w.MessageID)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	emoji, self := w.Emoji.shown(), w.UserID == r.status.selfID()
+	m.Reactions = slices.Clone(m.Reactions)
+	at := slices.IndexFunc(m.Reactions, func(o surface.Reaction) bool { return o.Emoji == emoji })
+	switch kind {
+	case "MESSAGE_REACTION_ADD":
+		if at < 0 && len(m.Reactions) < maxReactions {
+			m.Reactions = append(m.Reactions, surface.Reaction{Emoji: emoji})
+			at = len(m.Reactions) - 1
+		}
+		if at >= 0 {
+			m.Reactions[at].Count++
+			m.Reactions[at].Mine = m.Reactions[at].Mine || self
+		}
+	case "MESSAGE_REACTION_REMOVE":
+		if at >= 0 {
+			m.Reactions[at].Count--
+			m.Reactions[at].Mine = m.Reactions[at].Mine && !self
+		}
+	case "MESSAGE_REACTION_REMOVE_ALL":
+		m.Reactions = nil
+	case "MESSAGE_REACTION_REMOVE_EMOJI":
+		if at >= 0 {
+			m.Reactions = slices.Delete(m.Reactions, at, at+1)
+		}
+	}
+	m.Reactions = slices.DeleteFunc(m.Reactions, func(o surface.Reaction) bool { return o.Count <= 0 })
+	return r.o.Tables.Messages.PutMessage(tx, m)
 }
 
 // isAllowed reports whether the channel of an event without an author is

@@ -32,6 +32,7 @@ var (
 	listJoinedPrivateArchivedThreads = &route{method: http.MethodGet, path: "/channels/{channel}/users/@me/threads/archived/private"}
 	triggerTyping                    = &route{method: http.MethodPost, path: "/channels/{channel}/typing"}
 
+	createDM           = &route{method: http.MethodPost, path: "/users/@me/channels"}
 	getChannelMessages = &route{method: http.MethodGet, path: "/channels/{channel}/messages"}
 	getChannelMessage  = &route{method: http.MethodGet, path: "/channels/{channel}/messages/{message}"}
 	createMessage      = &route{method: http.MethodPost, path: "/channels/{channel}/messages"}

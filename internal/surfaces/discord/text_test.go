@@ -3,13 +3,17 @@ package discord_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
+	"lilac/internal/core/surface"
+	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 )
 
 // Content without message text is converted to text: embeds of bots, forwards, stickers and polls.
-// Link previews are not, because the user did not write them.
+// Link previews are not, because the user did not write them. Of a field of an unexpected type, only the
+// field is lost.
 func TestWhatIsSaidWithoutWordsIsHeard(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	w.connected(w.options())
@@ -18,13 +22,69 @@ func TestWhatIsSaidWithoutWordsIsHeard(t *testing.T) {
 		{`"content":"look at https://example.org","embeds":[{"title":"Example","description":"A preview"}]`, "look at https://example.org"},
 		{`"content":"","message_snapshots":[{"message":{"content":"","embeds":[{"description":"The disk is full"}]}}]`, "The disk is full"},
 		{`"content":"and this?","message_snapshots":[{"message":{"content":"It rains."}}]`, "and this?\nIt rains."},
+		{`"content":"look","message_reference":{"type":1,"message_id":"5","channel_id":"6"},"message_snapshots":[{"message":{"content":"It snows.","sticker_items":[{"name":"flake"}]}}]`, "look\n[forwarded message]\nIt snows.\n[sticker: flake]"},
+		{
+			`"content":"deployed","webhook_id":"12","embeds":[{"type":"rich","author":{"name":"CI"},"title":"Build 7","url":"https://ci.example","description":"green","footer":{"text":"in 5 s"},"image":{"url":"https://ci.example/g.png"}},{"type":"link","title":"a preview"}]`,
+			"deployed\nCI\nBuild 7 (https://ci.example)\ngreen\n[image: https://ci.example/g.png]\nin 5 s",
+		},
+		{
+			`"content":"","flags":32768,"components":[{"type":17,"components":[{"type":10,"content":"## Outage"},{"type":9,"components":[{"type":10,"content":"The mail is down."}],"accessory":{"type":11,"description":"a graph","media":{"url":"https://x.example/1.png"}}},
+			{"type":12,"items":[{"media":{"url":"https://x.example/2.png"},"description":"a map"}]},{"type":13,"file":{"url":"https://x.example/log.txt"},"name":"log.txt"},{"type":14},{"type":1,"components":[{"type":2,"style":5,"label":"Open","url":"https://x.example"},{"type":2,"style":1,"label":"Claim","custom_id":"c"}]},
+			{"type":1,"components":[{"type":3,"placeholder":"Severity","options":[{"label":"low"},{"label":"high"}]}]}]}]`,
+			"## Outage\nThe mail is down.\n[image: a graph https://x.example/1.png]\n[image: a map https://x.example/2.png]\n[file: log.txt https://x.example/log.txt]\n[button: Open (https://x.example)]\n[button: Claim]\n[menu: Severity low / high]",
+		},
+		{`"content":"","flags":8192,"attachments":[{"id":"4","filename":"voice-message.ogg","content_type":"audio/ogg","duration_secs":12.4,"waveform":"AAA"}]`, "[voice message, 12 seconds]"},
+		{`"content":"","poll":{"question":{"text":"Tea?"},"answers":[{"answer_id":1,"poll_media":{"text":"yes","emoji":{"name":"🍵"}}},{"answer_id":2,"poll_media":{"text":"no"}}],"results":{"answer_counts":[{"id":1,"count":3}]}}`, "[poll: Tea? (🍵 yes: 3 / no: 0)]"},
+		{`"content":"odd fields","embeds":7,"components":"none","poll":[],"sticker_items":{},"attachments":null,"flags":"x","mentions":[7],"message_reference":"y","reactions":{"a":1}`, "odd fields"},
+		{`"content":["odd"],"author":{"id":"31","bot":"yes","username":5},"embeds":[{"title":"kept","description":8,"fields":[{"name":"a","value":"b"},"c"]}]`, "kept\na: b"},
 		{`"content":"","sticker_items":[{"name":"wave"}]`, "[sticker: wave]"},
 		{`"content":"","poll":{"question":{"text":"Which one?"},"answers":[{"answer_id":1,"poll_media":{"text":"red"}},{"answer_id":2,"poll_media":{"text":"blue"}}]}`, "[poll: Which one? (red / blue)]"},
 	} {
 		id := fmt.Sprint(1900000000000000000 + i)
-		w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"id":%q,"channel_id":%q,"guild_id":%q,"author":{"id":%q},%s}`, id, w.channel, w.guild, w.ann.ID, c.message)))
+		w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"author":{"id":%q},"id":%q,"channel_id":%q,"guild_id":%q,%s}`, w.ann.ID, id, w.channel, w.guild, c.message)))
 		if m, _ := w.hears(c.want); m.MessageID != id {
 			t.Errorf("%q was heard as %s, want %s", c.want, m.MessageID, id)
 		}
+	}
+}
+
+// Reactions belong to the message in the cache, so that a reply chain can show them.
+func TestReactionsAreCountedOnCachedMessages(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	a, _ := w.connected(w.options())
+	id := w.server.Say(w.channel, w.ann, "shall we?", discordtest.SayOptions{})
+	w.hears("shall we?")
+	shown := func(what string, want ...surface.Reaction) {
+		t.Helper()
+		w.await(what, func() bool {
+			m, err := w.cached(w.channel, id)
+			return err == nil && slices.Equal(m.Reactions, want)
+		})
+	}
+	w.server.React(w.channel, id, w.ann, "👍")
+	w.server.React(w.channel, id, w.bob, "👍")
+	w.server.React(w.channel, id, w.bob, "🎉")
+	shown("three reactions", surface.Reaction{Emoji: "👍", Count: 2}, surface.Reaction{Emoji: "🎉", Count: 1})
+	if err := a.React(t.Context(), event.MessageRef{ChannelID: w.channel, MessageID: id}, "👀"); err != nil {
+		t.Fatal(err)
+	}
+	w.server.Unreact(w.channel, id, w.ann, "👍")
+	shown("ours", surface.Reaction{Emoji: "👍", Count: 1}, surface.Reaction{Emoji: "🎉", Count: 1}, surface.Reaction{Emoji: "👀", Count: 1, Mine: true})
+	w.server.ClearReactions(w.channel, id, "🎉")
+	shown("one kind is removed", surface.Reaction{Emoji: "👍", Count: 1}, surface.Reaction{Emoji: "👀", Count: 1, Mine: true})
+	w.server.ClearReactions(w.channel, id, "")
+	shown("all are removed")
+}
+
+// An update may have only the fields that changed, without the author.
+func TestAPartialUpdateIsCompleted(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.connected(w.options())
+	id := w.server.Say(w.channel, w.ann, "frist", discordtest.SayOptions{})
+	w.hears("frist")
+	w.server.Tell("MESSAGE_UPDATE", json.RawMessage(fmt.Sprintf(`{"id":%q,"channel_id":%q,"guild_id":%q,"content":"first","edited_timestamp":"2026-01-01T00:00:00.000000+00:00"}`, id, w.channel, w.guild)))
+	w.await("the edit", func() bool { return len(w.published(event.AdapterMessageUpdated)) == 1 })
+	if p := w.published(event.AdapterMessageUpdated)[0].(event.AdapterMessage); p.UserID != w.ann.ID || p.MessageID != id {
+		t.Errorf("%+v", p)
 	}
 }

@@ -40,37 +40,29 @@ type wireAttachment struct {
 	ContentType string `json:"content_type"`
 	Size        int64  `json:"size"`
 	URL         string `json:"url"`
+	// Duration is that of a voice message, in seconds.
+	Duration float64 `json:"duration_secs"`
 }
 
 type wireMessage struct {
-	ID           string           `json:"id"`
-	ChannelID    string           `json:"channel_id"`
-	GuildID      string           `json:"guild_id"`
-	Author       wireUser         `json:"author"`
-	Member       *wireMember      `json:"member"`
-	Content      string           `json:"content"`
-	Timestamp    string           `json:"timestamp"`
-	Edited       string           `json:"edited_timestamp"`
-	Type         int              `json:"type"`
-	Flags        int              `json:"flags"`
-	WebhookID    string           `json:"webhook_id"`
-	Mentions     []wireMention    `json:"mentions"`
-	MentionRoles []string         `json:"mention_roles"`
-	Attachments  []wireAttachment `json:"attachments"`
-	Reference    *wireReference   `json:"message_reference"`
-	Referenced   *wireMessage     `json:"referenced_message"`
-	Snapshots    []struct {
-		Message struct {
-			Content     string           `json:"content"`
-			Attachments []wireAttachment `json:"attachments"`
-			Embeds      []wireEmbed      `json:"embeds"`
-		} `json:"message"`
+	wireContent
+	ID           string         `json:"id"`
+	ChannelID    string         `json:"channel_id"`
+	GuildID      string         `json:"guild_id"`
+	Author       wireUser       `json:"author"`
+	Member       *wireMember    `json:"member"`
+	Timestamp    string         `json:"timestamp"`
+	Edited       string         `json:"edited_timestamp"`
+	Type         int            `json:"type"`
+	WebhookID    string         `json:"webhook_id"`
+	Mentions     []wireMention  `json:"mentions"`
+	MentionRoles []string       `json:"mention_roles"`
+	Reference    *wireReference `json:"message_reference"`
+	Referenced   *wireMessage   `json:"referenced_message"`
+	// Snapshots are the messages that it forwards.
+	Snapshots []struct {
+		Message wireContent `json:"message"`
 	} `json:"message_snapshots"`
-	Stickers []struct {
-		Name string `json:"name"`
-	} `json:"sticker_items"`
-	Embeds    []wireEmbed `json:"embeds"`
-	Poll      *wirePoll   `json:"poll"`
 	Reactions []struct {
 		Count int       `json:"count"`
 		Me    bool      `json:"me"`
@@ -96,7 +88,9 @@ const (
 	messageThreadStarter = 21
 	messageMenu          = 23
 	flagEphemeral        = 1 << 6
+	flagVoice            = 1 << 13
 	referenceDefault     = 0
+	referenceForward     = 1
 )
 
 // Channel types ("Channels Resource").

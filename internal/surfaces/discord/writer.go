@@ -210,6 +210,20 @@ func (w *writer) send(ctx context.Context, s surface.Send) (surface.Message, err
 	return w.convert.message(created), nil
 }
 
+// tell sends a user a private message.
+func (w *writer) tell(ctx context.Context, userID, content, nonce string) error {
+	if !isSnowflake(userID) {
+		return fault.New(fault.Invalid, "%q is not a Discord user id.", userID)
+	}
+	var direct wireChannel
+	if err := w.client.do(ctx, createDM.with(), map[string]string{"recipient_id": userID}, nil, &direct); err != nil {
+		return err
+	}
+	content, nonce = truncateUTF16(content, maxText), text.TruncateRunes(nonce, maxNonce)
+	w.sent.add(nonce)
+	return w.write(ctx, delivery{call: createMessage.with(direct.ID), body: outgoing{Content: &content, Nonce: nonce, EnforceNonce: nonce != ""}})
+}
+
 func (w *writer) edit(ctx context.Context, ref event.MessageRef, c surface.Content) error {
 	if err := w.directory.requireWritable(ctx, ref.ChannelID); err != nil {
 		return err

@@ -62,7 +62,8 @@ var neighbors = map[string]string{
 	"core/interaction": "core/kernel core/session core/surface",
 	"core/outbox":      "core/kernel core/surface",
 	"core/relay":       "core/kernel core/outbox core/surface",
-	"core/router":      "core/compose core/kernel core/surface",
+	"core/mark":        "core/kernel",
+	"core/router":      "core/compose core/kernel core/mark core/surface",
 	"core/session":     "core/kernel",
 	"core/workflow":    "core/kernel core/outbox core/surface",
 

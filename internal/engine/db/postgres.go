@@ -1,0 +1,430 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/oklog/ulid/v2"
+
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// answerWithin is how long PostgreSQL may take to answer one round trip. Long enough
+	// for a checkpoint on a slow disk; a connection that is silent longer is given up.
+	answerWithin = 60 * time.Second
+	// connectWithin is how long a connection may take, unless the URL says otherwise.
+	connectWithin = 5 * time.Second
+	closeTimeout  = time.Second
+	// resolveWithin is how long callers wait to hear the outcome of a commit whose
+	// connection was lost.
+	resolveWithin = 30 * time.Second
+	resolvePause  = 200 * time.Millisecond
+	// idleInTransaction is how long a transaction may wait for its next statement. It
+	// bounds how long the locks of a stopped process block the next owner.
+	idleInTransaction = 5 * time.Second
+	// postgresMin is the oldest supported version: older ones get no fixes any more.
+	postgresMin = 14
+)
+
+// postgresTables creates the tables of this package. A group commit changes the row of
+// writers: the row shows afterwards whether the commit happened, and its constraint
+// rejects the commit of a process whose epoch is over. The functions have the names and
+// results of functions of SQLite, so that a query is written once.
+const postgresTables = `
+CREATE TABLE IF NOT EXISTS meta (name TEXT COLLATE "C" PRIMARY KEY, value TEXT COLLATE "C" NOT NULL);
+CREATE TABLE IF NOT EXISTS migrations (name TEXT COLLATE "C" PRIMARY KEY, applied_at BIGINT NOT NULL);
+INSERT INTO meta (name, value) VALUES ('application', 'lilac') ON CONFLICT (name) DO NOTHING;
+`
+
+const postgresOwnership = `
+CREATE TABLE IF NOT EXISTS writers (
+	w       BIGINT PRIMARY KEY,
+	node    TEXT COLLATE "C" NOT NULL,
+	epoch   BIGINT NOT NULL, -- counts the owners
+	claimed BIGINT NOT NULL, -- the epoch of the last commit
+	last    BIGINT NOT NULL, -- the number of the last commit
+	CONSTRAINT writers_epoch CHECK (claimed = epoch)
+);
+INSERT INTO writers (w, node, epoch, claimed, last) VALUES (0, '', 0, 0, 0) ON CONFLICT (w) DO NOTHING;
+CREATE OR REPLACE FUNCTION json_each(list text) RETURNS TABLE (value text) LANGUAGE sql IMMUTABLE STRICT
+	AS 'SELECT e.v COLLATE "C" FROM json_array_elements_text(list::json) AS e (v)';
+CREATE OR REPLACE FUNCTION lilac_lower(t text) RETURNS text LANGUAGE sql IMMUTABLE STRICT
+	AS 'SELECT lower(t COLLATE "und-x-icu")';
+CREATE OR REPLACE FUNCTION lilac_json_text(data bytea, path text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+BEGIN
+	RETURN (convert_from(data, 'UTF8')::json #>> string_to_array(substr(path, 3), '.')) COLLATE "C";
+EXCEPTION WHEN OTHERS THEN
+	RETURN NULL;
+END $$;
+DO $$ BEGIN
+	IF to_regoperator('->> (bytea, text)') IS NULL THEN
+		CREATE OPERATOR ->> (LEFTARG = bytea, RIGHTARG = text, FUNCTION = lilac_json_text);
+	END IF;
+END $$;
+CREATE OR REPLACE FUNCTION unixepoch() RETURNS bigint LANGUAGE sql STABLE
+	AS 'SELECT CAST(floor(extract(epoch FROM now())) AS bigint)';
+`
+
+// postgresEngine is a database on a PostgreSQL server.
+type postgresEngine struct {
+	config *pgconn.Config
+	node   string
+	onSend func()
+	write  *postgresConn
+
+	// These belong to the writer goroutine. epoch is the number of this ownership, last
+	// the number of the last commit that is known to have happened, and stored that of
+	// the database when it was last asked. owned is false until the first claim.
+	epoch, last, stored int64
+	owned               bool
+	// unknown is the number of a commit whose outcome is not known, or 0.
+	unknown int64
+
+	mu sync.Mutex
+	// ended is why nothing may be written any more.
+	ended error
+}
+
+// openPostgres inspects, opens, and migrates the database.
+func (d *DB) openPostgres(ctx context.Context, _ int) error {
+	config, err := postgresConfig(d.opt.URL)
+	if err != nil {
+		return err
+	}
+	e := &postgresEngine{config: config, node: nodeName(), onSend: d.opt.OnRoundTrip}
+	e.write = e.newConn(e.dialWriter)
+	d.engine = e
+	applied, err := e.inspect(ctx, d.opt.Migrations)
+	if err != nil {
+		return postgresFault(err)
+	}
+	d.notePending(applied)
+	if err := e.write.script(ctx, postgresOwnership); err != nil {
+		return postgresFault(fmt.Errorf("create the table of writers: %w", err))
+	}
+	if err := e.claim(ctx, e.write.server, "true"); err != nil {
+		return postgresFault(fmt.Errorf("claim the database: %w", err))
+	}
+	if len(d.pending) > 0 {
+		return nil
+	}
+	if err := d.migrate(postgresTables); err != nil {
+		return postgresFault(err)
+	}
+	return nil
+}
+
+// nodeName identifies this process for the whole life of the database.
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), ulid.Make())
+}
+
+// postgresConfig reads the URL. Its error does not contain the password.
+func postgresConfig(url string) (*pgconn.Config, error) {
+	config, err := pgconn.ParseConfig(url)
+	if err != nil {
+		var parse *pgconn.ParseConfigError
+		if errors.As(err, &parse) { // its text has the URL without the password
+			return nil, fault.Wrap(fault.Invalid, err, "LILAC_DB_URL is not the address of a PostgreSQL database; it looks like postgres://user:password@host/name")
+		}
+		return nil, fault.New(fault.Invalid, "LILAC_DB_URL cannot be used.")
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectWithin
+	}
+	set := func(name, value string) {
+		if _, chosen := config.RuntimeParams[name]; !chosen {
+			config.RuntimeParams[name] = value
+		}
+	}
+	set("application_name", "lilac")
+	set("client_encoding", "UTF8")
+	set("idle_in_transaction_session_timeout", strconv.FormatInt(idleInTransaction.Milliseconds(), 10))
+	return config, nil
+}
+
+func (e *postgresEngine) newConn(dial func(context.Context) (*pgconn.PgConn, error)) *postgresConn {
+	return &postgresConn{dial: dial, timeout: answerWithin, onSend: e.onSend, beginning: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
+}
+
+// dial opens a connection and checks that the server can be used.
+func (e *postgresEngine) dial(ctx context.Context) (*pgconn.PgConn, error) {
+	server, err := pgconn.ConnectConfig(ctx, e.config)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkServer(server); err != nil {
+		return nil, errors.Join(err, server.Close(ctx))
+	}
+	return server, nil
+}
+
+func checkServer(server *pgconn.PgConn) error {
+	version := server.ParameterStatus("server_version")
+	if major, err := strconv.Atoi(digits(version)); err == nil && major < postgresMin {
+		return &fault.Error{Kind: fault.Conflict, Code: "database_version", Message: fmt.Sprintf(
+			"PostgreSQL %s is too old: Lilac needs version %d or later.", version, postgresMin)}
+	}
+	if encoding := server.ParameterStatus("server_encoding"); encoding != "UTF8" {
+		return &fault.Error{Kind: fault.Conflict, Code: "database_encoding", Message: fmt.Sprintf(
+			"The database has the encoding %s. Create one with the encoding UTF8.", encoding)}
+	}
+	return nil
+}
+
+// digits returns the leading digits of a text, as in "17beta1".
+func digits(s string) string {
+	end := 0
+	for end < len(s) && s[end] >= '0' && s[end] <= '9' {
+		end++
+	}
+	return s[:end]
+}
+
+// dialWriter opens the connection of the writer. After a loss, it begins a new epoch: it
+// waits until the transaction of the lost connection has ended, and rejects what the
+// server may still receive from it.
+func (e *postgresEngine) dialWriter(ctx context.Context) (*pgconn.PgConn, error) {
+	if err := e.endedBy(); err != nil {
+		return nil, err
+	}
+	server, err := e.dial(ctx)
+	if err != nil || !e.owned {
+		return server, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if err := e.claim(ctx, server, "epoch = "+strconv.FormatInt(e.epoch, 10)); err != nil {
+		return nil, errors.Join(err, server.Close(ctx))
+	}
+	return server, nil
+}
+
+// claim begins an epoch if the row of writers meets a condition.
+func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, condition string) error {
+	result := server.ExecParams(ctx, "UPDATE writers SET epoch = epoch + 1, claimed = epoch + 1, node = $1 WHERE w = 0 AND "+condition+" RETURNING epoch, last",
+		[][]byte{[]byte(e.node)}, nil, nil, nil).Read()
+	if result.Err != nil {
+		return result.Err
+	}
+	if len(result.Rows) == 0 {
+		return e.end(&fault.Error{Kind: fault.Unavailable, Code: CodeTakenOver, Message: messageAnotherProcess})
+	}
+	epoch, err := strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
+	if err != nil {
+		return fmt.Errorf("read epoch: %w", err)
+	}
+	stored, err := strconv.ParseInt(string(result.Rows[0][1]), 10, 64)
+	if err != nil {
+		return fmt.Errorf("read the number of the last commit: %w", err)
+	}
+	if e.owned && stored < e.last {
+		return e.end(&fault.Error{Kind: fault.Unavailable, Code: "database_rolled_back", Message: fmt.Sprintf(
+			"PostgreSQL has lost %d commits that it had confirmed, probably because an asynchronous standby was promoted. Nothing more is written. Restart Lilac to continue with what is left.", e.last-stored)})
+	}
+	if !e.owned {
+		e.last = stored
+	}
+	e.epoch, e.stored, e.owned = epoch, stored, true
+	return nil
+}
+
+// end records that nothing may be written any more.
+func (e *postgresEngine) end(reason error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended == nil {
+		e.ended = reason
+	}
+	return e.ended
+}
+
+func (e *postgresEngine) endedBy() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ended
+}
+
+// inspect returns the migrations that were applied, or why this version cannot use the
+// database. It changes nothing.
+func (e *postgresEngine) inspect(ctx context.Context, known []Migration) (map[string]bool, error) {
+	q := reader{ctx, e.write}
+	var tables, own int
+	if err := q.QueryRow("SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'").Scan(&tables); err != nil {
+		return nil, err
+	}
+	if tables == 0 {
+		return nil, nil
+	}
+	foreign := &fault.Error{Kind: fault.Conflict, Code: "foreign_database", Message: "The database has tables of another program. It was not changed. Create a database of its own for Lilac, or a schema, and choose it with ?search_path=NAME."}
+	if err := q.QueryRow("SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relname IN ('meta', 'migrations')").Scan(&own); err != nil {
+		return nil, err
+	}
+	if own != 2 {
+		if own == 0 && tables == 1 { // killed between its first two transactions
+			var writers int
+			err := q.QueryRow("SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relname = 'writers'").Scan(&writers)
+			if err != nil || writers == 1 {
+				return nil, err
+			}
+		}
+		return nil, foreign
+	}
+	var application int
+	if err := q.QueryRow("SELECT count(*) FROM meta WHERE name = 'application' AND value = 'lilac'").Scan(&application); err != nil || application == 0 {
+		return nil, errors.Join(err, foreign)
+	}
+	return appliedIn(q, known)
+}
+
+func appliedIn(q Queryer, known []Migration) (map[string]bool, error) {
+	names, applied := map[string]bool{}, map[string]bool{}
+	for _, m := range known {
+		names[m.Name] = true
+	}
+	rows, err := q.Query("SELECT name FROM migrations")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		if !names[name] {
+			return nil, newerFault("on PostgreSQL", "the change "+name)
+		}
+		applied[name] = true
+	}
+	return applied, rows.Err()
+}
+
+func (e *postgresEngine) writer() conn { return e.write }
+
+func (e *postgresEngine) openReader(context.Context) (conn, error) { return e.newConn(e.dial), nil }
+
+func (e *postgresEngine) begin(relaxed bool) error {
+	if err := e.endedBy(); err != nil {
+		return err
+	}
+	e.write.start()
+	_, err := e.write.enqueue("BEGIN", nil)
+	if err == nil && relaxed {
+		_, err = e.write.enqueue("SET LOCAL synchronous_commit = off", nil)
+	}
+	return err
+}
+
+func (e *postgresEngine) commit() error {
+	c := e.write
+	if c.failed != nil { // a closure has ignored it
+		return fmt.Errorf("%w: %w", errStatement, c.failed)
+	}
+	if !c.wrote {
+		return c.endRead()
+	}
+	number := e.last + 1
+	if _, err := c.enqueue("UPDATE writers SET last = ?, claimed = ? WHERE w = 0", []any{number, e.epoch}); err != nil {
+		return err
+	}
+	commit, err := c.enqueue("COMMIT", nil)
+	if err != nil {
+		return err
+	}
+	if err := c.connect(context.Background()); err != nil {
+		return c.note(err) // not sent
+	}
+	_, err = c.send(false)
+	switch {
+	case err == nil:
+		e.last, c.open = number, false
+		return nil
+	case isLost(err):
+		c.open = false
+		e.unknown = number
+		return e.await(err)
+	case isFenced(err):
+		return e.end(postgresFault(err))
+	case commit.failedItself:
+		return fmt.Errorf("commit: %w", err)
+	}
+	return fmt.Errorf("%w: %w", errStatement, err)
+}
+
+// await finds out what became of a commit. It returns the cause if the commit did not
+// happen, so that the transaction can be repeated.
+func (e *postgresEngine) await(cause error) error {
+	for end := time.Now().Add(resolveWithin); ; time.Sleep(resolvePause) {
+		committed, err := e.outcome()
+		switch {
+		case err == nil && committed:
+			return nil
+		case err == nil:
+			return cause
+		case time.Now().After(end), e.endedBy() != nil:
+			return fmt.Errorf("%w: %w", errOutcomeUnknown, err)
+		}
+	}
+}
+
+func (e *postgresEngine) outcome() (committed bool, err error) {
+	e.write.open = false
+	e.write.lose() // the next connection claims, which tells the number
+	if err := e.write.connect(context.Background()); err != nil {
+		return false, err
+	}
+	committed = e.stored >= e.unknown
+	if committed {
+		e.last = e.stored
+	}
+	e.unknown = 0
+	return committed, nil
+}
+
+func (e *postgresEngine) rollback() {
+	c := e.write
+	_ = c.endRead() // an error has closed the connection, and the transaction with it
+}
+
+func (e *postgresEngine) checkLocation() error { return e.endedBy() }
+
+// integrityErrors has nothing to read: PostgreSQL verifies its pages with its own
+// checksums, and amcheck verifies its indexes.
+func (e *postgresEngine) integrityErrors(q Queryer) ([]string, error) {
+	var one int
+	return nil, q.QueryRow("SELECT 1").Scan(&one)
+}
+
+func (e *postgresEngine) migrating(m Migration) string {
+	if m.Postgres != "" {
+		return m.Postgres
+	}
+	return toPostgresSchema(m.SQL)
+}
+
+func (e *postgresEngine) classify(err error) error { return postgresFault(err) }
+
+// transient reports whether a connection was lost that worked before, or a transaction
+// failed only because of another one.
+func (e *postgresEngine) transient(err error) bool {
+	if err == nil || e.endedBy() != nil || errors.Is(err, errOutcomeUnknown) {
+		return false
+	}
+	code := pgCode(err)
+	var connect *pgconn.ConnectError
+	return isLost(err) && !errors.As(err, &connect) || code == codeSerialization || code == codeDeadlock
+}
+
+func (e *postgresEngine) close() error { return e.write.close() }

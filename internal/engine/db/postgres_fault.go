@@ -1,0 +1,120 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"lilac/internal/foundation/fault"
+)
+
+// lostError is an error of the connection: the server did not answer, or ended it.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }
+
+func isLost(err error) bool {
+	var e *lostError
+	return errors.As(err, &e)
+}
+
+// lost reports whether a connection cannot be used after an error.
+func lost(err error) bool {
+	var e *pgconn.PgError
+	return !errors.As(err, &e) || e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC"
+}
+
+func isPostgresError(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) || isLost(err)
+}
+
+// The error codes of PostgreSQL that have their own sentence or treatment (PostgreSQL
+// documentation, appendix A).
+const (
+	codeDiskFull          = "53100"
+	codeTooManyConnected  = "53300"
+	codeReadOnly          = "25006"
+	codeNoPrivilege       = "42501"
+	codeNoDatabase        = "3D000"
+	codeStarting          = "57P03"
+	codeSerialization     = "40001"
+	codeDeadlock          = "40P01"
+	codeCheckViolation    = "23514"
+	classAuthentication   = "28"
+	classOperator         = "57" // shut down or cancelled by an operator
+	fenceConstraint       = "writers_epoch"
+	messageAnotherProcess = "Another process has taken over the database. This one writes nothing more; it must be stopped or started again."
+)
+
+func pgCode(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+func isPostgresFull(err error) bool { return pgCode(err) == codeDiskFull }
+
+// isFenced reports whether a commit was refused because another process owns the data.
+func isFenced(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == codeCheckViolation && e.ConstraintName == fenceConstraint
+}
+
+// postgresFault wraps an error of PostgreSQL in a fault that says what to do. A fault
+// stays as it is.
+func postgresFault(err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return err
+	}
+	unavailable := func(code, message string) error {
+		return &fault.Error{Kind: fault.Unavailable, Code: code, Message: message, Err: err}
+	}
+	switch code := pgCode(err); {
+	case isFenced(err):
+		return &fault.Error{Kind: fault.Unavailable, Code: CodeTakenOver, Message: messageAnotherProcess, Err: err}
+	case code == codeDiskFull:
+		return fault.Wrap(fault.Unavailable, fmt.Errorf("%w: %w", syscall.ENOSPC, err), "The disk of PostgreSQL is full: free some space.")
+	case code == codeTooManyConnected:
+		return unavailable("database_connections", "PostgreSQL accepts no more connections. Raise max_connections or the limit of the user, or end other connections.")
+	case code == codeReadOnly:
+		return unavailable("database_read_only", "PostgreSQL is read-only: it is a standby, or it has been set so. Point LILAC_DB_URL at the primary.")
+	case code == codeNoPrivilege:
+		return unavailable("database_rights", "The user of the database lacks a right: "+pgMessage(err)+". Grant it USAGE and CREATE on the schema, and the ownership of its tables.")
+	case code == codeNoDatabase:
+		return unavailable("database_missing", "PostgreSQL has no such database: "+pgMessage(err)+". Create it with createdb.")
+	case code == codeStarting, strings.HasPrefix(code, classOperator):
+		return unavailable("database_restarting", "PostgreSQL is being started, stopped or restarted. Lilac tries again.")
+	case strings.HasPrefix(code, classAuthentication):
+		return unavailable("database_login", "PostgreSQL refused the login: "+pgMessage(err)+". Check user, password and pg_hba.conf.")
+	case code != "":
+		return unavailable("", "The database cannot be written.")
+	}
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return unavailable("database_slow", "PostgreSQL does not answer in time. Check its load, its locks, and its synchronous standby.")
+	}
+	return unavailable("database_unreachable", "PostgreSQL cannot be reached. Check that it runs and that LILAC_DB_URL is right.")
+}
+
+// CodeTakenOver is the code of the fault of a process whose database belongs to another
+// process now.
+const CodeTakenOver = "taken_over"
+
+// pgMessage returns the message of the server. It contains no password.
+func pgMessage(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return err.Error()
+}

@@ -1,0 +1,177 @@
+// Package dbtest runs the tests of a package on every engine of package db: on SQLite,
+// and in CI (or with LILAC_TEST_DB=both or =postgres) on PostgreSQL as well.
+//
+// TestMain passes [Engines], and the tests open their databases with [Options].
+package dbtest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/testkit/effort"
+	"lilac/internal/testkit/postgrestest"
+)
+
+const (
+	// engineEnv chooses the engines: sqlite, postgres, or both.
+	engineEnv = "LILAC_TEST_DB"
+	// serverEnv is the address of the server in child processes of a test.
+	serverEnv = "LILAC_TEST_DB_ADDR"
+)
+
+var (
+	mu      sync.Mutex
+	server  *postgrestest.Server
+	schemas = map[string]bool{}
+)
+
+// runner is a [testing.M].
+type runner interface{ Run() int }
+
+// Engines returns a runner that runs the tests once per engine.
+func Engines(m runner) runner { return engines{m} }
+
+type engines struct{ m runner }
+
+// Run implements [runner].
+func (e engines) Run() int {
+	chosen := os.Getenv(engineEnv)
+	if chosen == "" && effort.Full() {
+		chosen = "both"
+	}
+	if chosen != "postgres" {
+		if code := e.m.Run(); code != 0 || chosen != "both" {
+			return code
+		}
+	}
+	if missing := postgrestest.Missing(); missing != "" {
+		fmt.Println(missing)
+		if os.Getenv("CI") == "true" {
+			return 1
+		}
+		return 0
+	}
+	fmt.Println("=== the tests on PostgreSQL")
+	s, err := postgrestest.New()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	use(s)
+	code := e.m.Run()
+	use(nil)
+	if code != 0 {
+		fmt.Printf("log of PostgreSQL:\n%s\n", s.Log())
+	}
+	if err := s.Remove(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return code
+}
+
+func use(s *postgrestest.Server) {
+	mu.Lock()
+	defer mu.Unlock()
+	server = s
+	clear(schemas)
+}
+
+// Postgres reports whether the tests run on PostgreSQL now.
+func Postgres() bool {
+	mu.Lock()
+	defer mu.Unlock()
+	return server != nil || os.Getenv(serverEnv) != ""
+}
+
+// FileOnly ends a test on PostgreSQL whose subject is the file of SQLite.
+func FileOnly(t testing.TB) {
+	t.Helper()
+	if Postgres() {
+		t.SkipNow()
+	}
+}
+
+// Options returns options with the engine on which the tests run now. On PostgreSQL, each
+// data directory has a schema, which remains when the directory is opened again.
+func Options(opt db.Options) db.Options {
+	if !Postgres() || opt.URL != "" {
+		return opt
+	}
+	addr, schema := os.Getenv(serverEnv), Schema(opt.Dir)
+	if addr == "" {
+		mu.Lock()
+		defer mu.Unlock()
+		if !schemas[schema] {
+			if err := server.Do("CREATE SCHEMA IF NOT EXISTS " + schema); err != nil {
+				panic(fmt.Sprintf("create the schema of a test: %v", err))
+			}
+			schemas[schema] = true
+		}
+		addr = server.Addr()
+	}
+	opt.URL = postgrestest.URLAt(addr, schema)
+	return opt
+}
+
+// Env returns the environment variables for a child process that opens a data directory of
+// this test.
+func Env(dir string) []string {
+	if !Postgres() {
+		return nil
+	}
+	Options(db.Options{Dir: dir}) // creates the schema
+	mu.Lock()
+	defer mu.Unlock()
+	return []string{serverEnv + "=" + server.Addr()}
+}
+
+// Schema returns the schema of a data directory.
+func Schema(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	sum := sha256.Sum256([]byte(dir))
+	return "t" + hex.EncodeToString(sum[:8])
+}
+
+// ReplaceBytes returns an UPDATE that replaces a text in a column of bytes, as damage would.
+// where is empty or begins with WHERE.
+func ReplaceBytes(table, column, from, to, where string) string {
+	return db.Alternative(
+		fmt.Sprintf("UPDATE %s SET %s = CAST(replace(CAST(%s AS TEXT), '%s', '%s') AS BLOB)%s", table, column, column, from, to, where),
+		fmt.Sprintf("UPDATE %s SET %s = convert_to(replace(convert_from(%s, 'UTF8'), '%s', '%s'), 'UTF8')%s", table, column, column, from, to, where))
+}
+
+// Refuse makes every INSERT or UPDATE (what) of a table fail until [Allow].
+func Refuse(tx *db.Tx, what, table string) error {
+	statements := []string{`CREATE TRIGGER refuse BEFORE ` + what + ` ON ` + table + ` BEGIN SELECT raise(FAIL, 'held'); END`}
+	if Postgres() {
+		statements = []string{
+			`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'held'; END $$`,
+			`CREATE TRIGGER refuse BEFORE ` + what + ` ON ` + table + ` FOR EACH ROW EXECUTE FUNCTION refuse()`,
+		}
+	}
+	for _, statement := range statements {
+		if _, err := tx.Exec(statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Allow undoes [Refuse].
+func Allow(tx *db.Tx, table string) error {
+	statement := `DROP TRIGGER refuse`
+	if Postgres() {
+		statement += ` ON ` + table
+	}
+	_, err := tx.Exec(statement)
+	return err
+}

@@ -1,0 +1,137 @@
+package e2e_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/llmtest"
+)
+
+// eyes reports whether the bot has acknowledged a message.
+func eyes(d *e2e.Discord, channel, message string) bool {
+	m, _ := d.Message(channel, message)
+	return slices.ContainsFunc(m.Reactions, func(r discordtest.Reaction) bool {
+		return r.Emoji == "👀" && slices.Contains(r.Users, d.Self().ID)
+	})
+}
+
+// Whoever has to wait sees at once that the bot has noticed the message, until the answer is there.
+func TestWhatHasToWaitIsAcknowledged(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		model := newChatModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		first := d.MentionUs(d.General, d.Ada, "what is there?")
+		running := d.Shown(d.General, "the answer begins", e2e.Holds("glob"))
+		waiting := map[string]string{
+			"a queued question": d.MentionUs(d.General, d.Bob, "and for me?"),
+			"a follow-up":       d.Say(d.General, d.Ada, "and in the cellar?", discordtest.SayOptions{ReplyTo: running.ID}),
+			"a steer":           d.Say(d.General, d.Ada, d.Self().Mention()+" only the attic", discordtest.SayOptions{ReplyTo: running.ID}),
+		}
+		for what, id := range waiting {
+			e2e.Eventually(t, answerWithin, what+" is acknowledged", func() bool { return eyes(d, d.General, id) })
+		}
+		if eyes(d, d.General, first) {
+			t.Error("control: the question that is being answered is acknowledged, too")
+		}
+		// The acknowledgments survive the process, and are removed by the next one.
+		d.Kill(s)
+		s.Restart()
+		model.letGo()
+		s.WaitEnded(e2e.RequestID(d.General, waiting["a queued question"]), answerWithin)
+		for what, id := range waiting {
+			e2e.Eventually(t, answerWithin, what+" is answered", func() bool { return !eyes(d, d.General, id) })
+		}
+	})
+}
+
+func TestALongAnswerPingsThePersonWhoAsked(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		model := newChatModel(t)
+		_, d := onDiscord(t, bus, model.server.URL, "pingAfter: 1ms")
+		model.letGo()
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		answer := d.Shown(d.General, "the answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		ping := d.Shown(d.General, "the ping", func(m discordtest.Message) bool { return m.ReplyTo == answer.ID })
+		if !slices.Equal(ping.Pings, []string{d.Ada.ID}) {
+			t.Errorf("%q notifies %q", ping.Content, ping.Pings)
+		}
+		if n := len(d.Ours(d.General)); n != 2 {
+			t.Errorf("%d messages", n)
+		}
+	})
+}
+
+// Discord notifies nobody whose name is added by an edit.
+func TestANameThatComesLateIsPingedAtTheEnd(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		hold := make(chan struct{})
+		letGo := sync.OnceFunc(func() { close(hold) })
+		t.Cleanup(letGo)
+		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+			if len(r.Messages[len(r.Messages)-1].Results) == 0 {
+				return llmtest.Script{Text: llmtest.Words(lookingText), Calls: []llmtest.Call{{ID: "call-1", Name: "glob", Input: `{"pattern":"*.md"}`}}}
+			}
+			<-hold
+			return llmtest.Say("Ask @bob about it.")
+		})
+		_, d := onDiscord(t, bus, model.URL)
+		asked := d.MentionUs(d.General, d.Bob, "hello") // now the bot knows the name
+		answer := d.Shown(d.General, "the answer begins", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Holds("glob")(m) })
+		letGo()
+		ping := d.Shown(d.General, "the ping", func(m discordtest.Message) bool { return m.ReplyTo == answer.ID })
+		if !slices.Equal(ping.Pings, []string{d.Bob.ID}) || len(answer.Pings) != 0 {
+			t.Errorf("%q notifies %q; the answer notified %q", ping.Content, ping.Pings, answer.Pings)
+		}
+		if done, _ := d.Message(d.General, answer.ID); !strings.Contains(done.Content, "Ask "+d.Bob.Mention()) {
+			t.Errorf("the answer is %q", done.Content)
+		}
+	})
+}
+
+func warningOf(s *e2e.Server, part string) (message string) {
+	var report struct {
+		Parts []struct{ Name, Status, Message string }
+	}
+	s.Request("GET", "/readyz", nil, &report)
+	for _, p := range report.Parts {
+		if p.Name == part && p.Status == "warning" {
+			message = p.Message
+		}
+	}
+	return message
+}
+
+// A person whose answer Discord refuses learns it by a reaction or, if that is refused too, in private. The
+// operator learns it in any case.
+func TestARefusedAnswerIsToldInAnotherWay(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		model := newChatModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		model.letGo()
+		if w := warningOf(s, "answers"); w != "" {
+			t.Errorf("control: %q", w)
+		}
+		d.Deny(d.General, d.Guild, discordtest.SendMessages)
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		e2e.Eventually(t, answerWithin, "the question has a sign", func() bool {
+			m, _ := d.Message(d.General, asked)
+			return slices.ContainsFunc(m.Reactions, func(r discordtest.Reaction) bool { return r.Emoji == "🚫" })
+		})
+		e2e.Eventually(t, answerWithin, "the operator is told", func() bool { return strings.Contains(warningOf(s, "answers"), "Missing Permissions") })
+		private := d.DM(d.Ada)
+		if got := d.Ours(private); len(got) != 0 {
+			t.Errorf("the reaction was shown, and in private there is %+v", got)
+		}
+
+		d.Deny(d.General, d.Guild, discordtest.AddReactions)
+		d.MentionUs(d.General, d.Ada, "and now?")
+		told := d.Shown(private, "the person is told in private", e2e.Holds("I could not answer you in #general"))
+		if !strings.Contains(told.Content, "lacks a permission") {
+			t.Errorf("it says %q", told.Content)
+		}
+	})
+}
