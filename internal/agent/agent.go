@@ -34,6 +34,8 @@ type Config struct {
 	// Permit decides about each call before it starts; nil permits all. The run's
 	// goroutine calls it.
 	Permit func(ctx context.Context, call chat.Part) (Permit, error)
+	// Bounds bound each answer.
+	Bounds Bounds
 	// CompactAt is the share of the context window that the prompt may fill before
 	// older messages are summarised; 0 means [DefaultCompactAt].
 	CompactAt float64
@@ -121,7 +123,7 @@ type Outcome struct {
 // records returns when the record is durable. An error from it ends the run at once,
 // because the process has lost its database or the ownership of the session.
 //
-// A run calls one method at a time. The context of a recording method outlives a
+// A run calls one method at a time, except CheckLimits. The context of a recording method outlives a
 // cancelled run by recordGrace, so that its output is kept, and ends at once when the
 // run drains.
 //
@@ -136,6 +138,11 @@ type Host interface {
 	// step. used is the usage of the request so far, including discarded answers: the
 	// host checks its budgets here. An error ends the run before the call.
 	BeforeModel(ctx context.Context, step int, used chat.Usage) ([]Injected, error)
+	// CheckLimits is called about twice a second during a model call, from another
+	// goroutine, and never during another recording method. used is the usage of the
+	// request including an estimate of the running call. An error stops the call and ends
+	// the run; what was streamed is kept.
+	CheckLimits(ctx context.Context, used chat.Usage) error
 	// Interrupts returns the signal that the host raises when an interrupt waits.
 	Interrupts() *Signal
 	// Text and Reasoning stream a delta; they do not block for long and cannot fail.

@@ -198,9 +198,16 @@ func (r *run) summarise(older []chat.Message, limit int) (text string, interrupt
 }
 
 func (r *run) askSummary(ctx context.Context, req llm.Request) (string, chat.Usage) {
-	for c, err := range r.cfg.Model.Stream(ctx, req) {
-		if err != nil || ctx.Err() != nil {
+	watch := r.watchLimits(ctx, req)
+	defer func() { _ = watch.stop() }() // the next call reports a limit
+	size, tokens := answerSize{bounds: r.cfg.Bounds}, streamedTokens{}
+	for c, err := range r.cfg.Model.Stream(watch.ctx, req) {
+		if err != nil || watch.ctx.Err() != nil {
 			break
+		}
+		watch.count(c, &tokens)
+		if _, err := size.add(c); err != nil {
+			return "", r.estimateUsage(req, chat.Text(chat.Assistant, ""))
 		}
 		if c.Kind == llm.ChunkDone {
 			used := r.usageOf(c.Usage, req, c.Message)

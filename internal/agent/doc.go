@@ -12,6 +12,8 @@
 //   - Every model call gets a well-formed conversation ([Repair]).
 //   - [Outcome].Text equals the streamed deltas with the resets applied, and
 //     [JoinText] rebuilds it from the journaled steps.
+//   - An answer that reaches a limit or exceeds its [Bounds] is stopped within a second,
+//     and what was streamed until then is kept.
 //   - A cancelled run returns within a second. An interrupt stops a model call or
 //     tool at once. A draining run records nothing more.
 //   - Compaction makes the conversation shorter, with or without the model's help.
@@ -26,7 +28,7 @@
 // # Concurrency
 //
 // Run does its work in the caller's goroutine and calls one method of the host at a
-// time. Only tools run in other goroutines, up to maxParallel of a step. None of
+// time, except [Host.CheckLimits]. Only tools run in other goroutines, up to maxParallel of a step. None of
 // them outlives Run, except a tool that ignores the end of its context for more than
 // toolGrace.
 //

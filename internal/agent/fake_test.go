@@ -136,7 +136,8 @@ type host struct {
 	followUps  []agent.Injected
 	interrupts agent.Signal
 	budget     func(step int, used chat.Usage) error
-	on         func(event string) // called outside the lock after each event
+	limit      func(used chat.Usage) error // during a call
+	on         func(event string)          // called outside the lock after each event
 	problems   []string
 	summaries  int
 	failures   []error
@@ -187,6 +188,15 @@ func (h *host) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]ag
 	h.steers = nil
 	h.append(in)
 	return in, nil
+}
+
+func (h *host) CheckLimits(_ context.Context, used chat.Usage) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.limit == nil {
+		return nil
+	}
+	return h.limit(used)
 }
 
 func (h *host) append(in []agent.Injected) {

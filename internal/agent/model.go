@@ -39,6 +39,8 @@ type answer struct {
 	stop      llm.StopReason
 	duration  time.Duration
 	err       error
+	// bound is the limit or the bound that stopped the call, or nil.
+	bound error
 	// complete reports that the model finished, streamed that text or reasoning was
 	// streamed, interrupted that an interrupt came during the call.
 	complete, streamed, interrupted bool
@@ -54,9 +56,10 @@ func (r *run) callModel() answer {
 		Session:         r.in.SessionID,
 	}
 	begun := time.Now()
-	s := &partialAnswer{run: r}
+	watch := r.watchLimits(ctx, req)
+	s := &partialAnswer{run: r, watch: watch, size: answerSize{bounds: r.cfg.Bounds}}
 	var a answer
-	for c, err := range r.cfg.Model.Stream(ctx, req) {
+	for c, err := range r.cfg.Model.Stream(watch.ctx, req) {
 		if err != nil {
 			a.err = err
 			break
@@ -65,10 +68,12 @@ func (r *run) callModel() answer {
 			a.complete, a.message, a.usage, a.stop = true, c.Message, c.Usage, c.Stop
 			break
 		}
-		s.add(c)
-		if ctx.Err() != nil {
+		if a.bound = s.add(c); a.bound != nil || watch.ctx.Err() != nil {
 			break
 		}
+	}
+	if err := watch.stop(); a.bound == nil {
+		a.bound = err
 	}
 	a.interrupted = stop()
 	a.duration = time.Since(begun)
@@ -125,6 +130,9 @@ func (r *run) interruptible() (ctx context.Context, stop func() bool) {
 // partialAnswer collects an answer while it is streamed.
 type partialAnswer struct {
 	run      *run
+	watch    *limitWatch
+	tokens   streamedTokens
+	size     answerSize
 	parts    []partialPart
 	streamed bool
 	// hasText reports whether there was text.
@@ -139,10 +147,13 @@ type partialPart struct {
 	text []byte
 }
 
-func (s *partialAnswer) add(c llm.Chunk) {
-	delta := strings.ToValidUTF8(c.Text, "\uFFFD")
+// add adds a chunk. It returns the bound that the answer exceeds, or nil.
+func (s *partialAnswer) add(c llm.Chunk) error {
+	c.Text = strings.ToValidUTF8(c.Text, "\uFFFD")
+	s.watch.count(c, &s.tokens)
+	delta, err := s.size.add(c)
 	if delta == "" {
-		return
+		return err
 	}
 	switch c.Kind {
 	case llm.ChunkText:
@@ -153,6 +164,7 @@ func (s *partialAnswer) add(c llm.Chunk) {
 		s.appendPart(chat.TypeReasoning, delta)
 		s.run.host.Reasoning(delta)
 	}
+	return err
 }
 
 func (s *partialAnswer) streamText(delta string) {

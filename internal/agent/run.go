@@ -65,6 +65,7 @@ type run struct {
 	unseenBudget     int          // maximum size of the messages that the model has not seen, in tokens
 	interrupted      bool         // an interrupt stopped a call and was not delivered yet
 	emptyInterrupts  int          // interrupts in a row without a message
+	calls            cycles       // the tool calls since the last message
 }
 
 func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
@@ -75,6 +76,7 @@ func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
 		text:  in.Text, offset: max(in.Offset, int64(len(in.Text))),
 		step: in.Step, usage: in.Usage,
 	}
+	r.recallCalls()
 	for _, t := range cfg.Tools {
 		s := t.Spec()
 		r.tools[s.Name] = t
@@ -155,6 +157,8 @@ func (r *run) turn() (ended bool, err error) {
 		return false, a.err
 	case a.complete:
 		return r.handleAnswer(a)
+	case r.ctx.Err() == nil && a.bound != nil:
+		return false, r.stopAtBound(a)
 	case a.interrupted || r.ctx.Err() != nil:
 		return false, r.recordPartial(a)
 	}
@@ -188,6 +192,7 @@ func (r *run) collectMessages() error {
 func (r *run) inject(injected []Injected) {
 	for _, i := range injected {
 		r.conv = append(r.conv, i.Messages...)
+		r.calls = cycles{}
 	}
 }
 
@@ -292,6 +297,9 @@ func (r *run) completeStep(m chat.Message, p PendingStep) (ended bool, err error
 		return false, r.hostError("append step", err)
 	}
 	r.conv = append(r.conv, messages...)
+	if err := r.noteCalls(calls); err != nil && r.ctx.Err() == nil {
+		return false, err
+	}
 	if len(calls) > 0 || p.Interrupted {
 		return false, r.stopReason()
 	}

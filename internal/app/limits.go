@@ -12,6 +12,6 @@ import (
 func runnerSettings(cfg *config.Config) session.Settings {
 	return session.Settings{
 		System: cfg.System, Limits: cfg.Limits.Limits(),
-		ToolTimeout: time.Duration(cfg.Limits.Tool), CompactAt: cfg.CompactAt,
+		ToolTimeout: time.Duration(cfg.Limits.Tool), CompactAt: cfg.CompactAt, Answer: cfg.Limits.Bounds(),
 	}
 }

@@ -130,7 +130,7 @@ func (a *Agent) Command(rule string, e event.EnvEvent, to Delivery) (event.Event
 		ID: e.ID + "/handle", Time: event.Event{TS: e.Timestamp}.Time(),
 		Headers: event.RequestHeaders(request, to.SessionID, to.Client),
 	}, event.RequestMessage{
-		Queue: queue, AnyActive: !to.Alone, ElseRequestID: request, MessageID: messageID(e.ID), Grant: to.Grant,
+		Queue: queue, AnyActive: !to.Alone, ElseRequestID: request, MessageID: messageID(e.ID), Grant: to.Grant, Rule: rule,
 		Messages: []chat.Message{
 			{Role: chat.User, Parts: []chat.Part{
 				chat.TextPart(fmt.Sprintf("Observed event: %s\n", e.Type)),

@@ -41,7 +41,7 @@ type RuleDoConfig struct {
 type RuleAgentConfig struct {
 	Prompt  string `json:"prompt,omitempty" jsonschema:"The task for the agent, with jq on the event between {{ and }}, for example: The build of {{ .payload.body.branch }} failed."`
 	System  string `json:"system,omitempty" jsonschema:"The agent's role for this task."`
-	Deliver string `json:"deliver,omitempty" jsonschema:"When the agent receives the event if it is already working in the session: followUp (default) when it would have ended, steer before its next step."`
+	Deliver string `json:"deliver,omitempty" jsonschema:"When the agent receives the event if it is already working in the session: followUp (default) when it would have ended, steer before its next step. If a prompt waits, or the agent works on an event of the same rule, the event waits instead, and such events are handled together."`
 }
 
 // RulePublishConfig configures an action that publishes another event.

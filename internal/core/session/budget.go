@@ -24,7 +24,8 @@ type Budget struct {
 	Time time.Duration
 }
 
-// Limits are the budgets that are checked before each model call.
+// Limits are the budgets that are checked before each model call and, about twice a second,
+// during it.
 type Limits struct {
 	// Request applies to each request, Session to a whole conversation, Day to all
 	// conversations together from midnight to midnight.

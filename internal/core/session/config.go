@@ -5,12 +5,13 @@ import (
 	"math"
 	"time"
 
+	"lilac/internal/agent"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/setting"
 )
 
-// LimitsConfig is the section "limits" of the configuration. The limits are checked before each model call; a request that reaches one
-// asks in its conversation whether to continue.
+// LimitsConfig is the section "limits" of the configuration. The limits are checked before and
+// during each model call; a request that reaches one asks in its conversation whether to continue.
 type LimitsConfig struct {
 	Request  BudgetConfig     `json:"request,omitempty" jsonschema:"Limits of one request."`
 	Session  BudgetConfig     `json:"session,omitempty" jsonschema:"Limits of one conversation, over its lifetime."`
@@ -18,7 +19,23 @@ type LimitsConfig struct {
 	TimeZone string           `json:"timeZone,omitempty" jsonschema:"The time zone in which a day begins: a name such as Europe/Berlin, UTC, or Local for the machine's zone."`
 	Wait     setting.Duration `json:"wait,omitempty" jsonschema:"How long a request waits at a limit for an answer before it ends."`
 	Tool     setting.Duration `json:"tool,omitempty" jsonschema:"Time limit for one tool call. Tools have smaller limits of their own."`
+	Answer   AnswerConfig     `json:"answer,omitempty" jsonschema:"Maximum sizes in one answer of the model, from 1KiB to 16MiB. A longer answer is stopped, and what was written until then is kept."`
+	Repeats  int              `json:"repeats,omitempty" jsonschema:"How often in a row the model may repeat the same sentences in an answer, or the same tool calls with the same arguments, before the request ends. Zero means no limit."`
 }
+
+// AnswerConfig bounds one answer of the model.
+type AnswerConfig struct {
+	Text      setting.Size `json:"text,omitempty" jsonschema:"The text."`
+	Thinking  setting.Size `json:"thinking,omitempty" jsonschema:"The thinking."`
+	Arguments setting.Size `json:"arguments,omitempty" jsonschema:"The arguments of one tool call, such as the content of a file to write. All calls of an answer together may have four times as much."`
+}
+
+// minAnswerSize and maxAnswerSize bound the sizes of an answer: each of them is kept in memory
+// several times.
+const (
+	minAnswerSize = setting.Size(1 << 10)
+	maxAnswerSize = setting.Size(16 << 20)
+)
 
 // A BudgetConfig bounds the usage of each resource. Zero means no limit.
 type BudgetConfig struct {
@@ -39,6 +56,11 @@ func DefaultLimitsConfig() LimitsConfig {
 		TimeZone: "Local",
 		Wait:     setting.Duration(24 * time.Hour),
 		Tool:     setting.Duration(30 * time.Minute),
+		// A book has a text of 500 KiB; few models can write as much at once.
+		Answer: AnswerConfig{Text: 512 << 10, Thinking: 1 << 20, Arguments: 1 << 20},
+		// Few sentences are worth repeating, but a tool may be asked a few times whether
+		// something has changed.
+		Repeats: 25,
 	}
 }
 
@@ -77,6 +99,17 @@ func (c LimitsConfig) Check() error {
 	if c.Tool <= 0 {
 		found = append(found, fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m."))
 	}
+	for _, l := range []struct {
+		name string
+		size setting.Size
+	}{{"text", c.Answer.Text}, {"thinking", c.Answer.Thinking}, {"arguments", c.Answer.Arguments}} {
+		if field := "limits.answer." + l.name; l.size < minAnswerSize || l.size > maxAnswerSize {
+			found = append(found, fault.InvalidField(field, "%s is %s; it has to be from %s to %s.", field, l.size, minAnswerSize, maxAnswerSize))
+		}
+	}
+	if c.Repeats < 0 {
+		found = append(found, fault.InvalidField("limits.repeats", "limits.repeats is negative; use 0 for no limit."))
+	}
 	return errors.Join(found...)
 }
 
@@ -90,6 +123,11 @@ func (c LimitsConfig) Limits() Limits {
 		Request: c.Request.budget(), Session: c.Session.budget(), Day: c.Day.budget(),
 		Zone: zone, Wait: time.Duration(c.Wait),
 	}
+}
+
+// Bounds returns the bounds of one answer.
+func (c LimitsConfig) Bounds() agent.Bounds {
+	return agent.Bounds{Text: int(c.Answer.Text), Thinking: int(c.Answer.Thinking), Arguments: int(c.Answer.Arguments), Repeats: c.Repeats}
 }
 
 func (c BudgetConfig) budget() Budget {

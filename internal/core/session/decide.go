@@ -102,7 +102,7 @@ func (d *decision) message(m Message) {
 		return
 	}
 	d.Seen = appendBounded(d.Seen, m.MessageID, maxSeen)
-	p := PendingMessage{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID, Author: m.Author, Grant: m.Grant}
+	p := PendingMessage{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID, Author: m.Author, Grant: m.Grant, Rule: m.Rule}
 	if p.ElseRequestID == "" {
 		p.ElseRequestID = event.ElseRequest(m.RequestID, m.MessageID)
 	}
@@ -121,7 +121,7 @@ func (d *decision) message(m Message) {
 		return
 	}
 	named := d.isActive(m.RequestID)
-	if d.Active != nil && d.Active.Phase == Accepting && (named || m.AnyActive && m.Queue != event.Prompt) {
+	if d.Active != nil && d.Active.Phase == Accepting && (named || m.AnyActive && m.Queue != event.Prompt) && d.mayJoin(p) {
 		d.joinActive(p)
 		return
 	}
@@ -145,6 +145,13 @@ func (d *decision) refuse(p PendingMessage, m Message) {
 	d.Ended = appendBounded(d.Ended, id, maxEnded)
 }
 
+// mayJoin reports whether the active run may take the message. It takes no event if a
+// prompt waits, or if it handles an event of the same rule: events that come faster than
+// answers would keep it alive for ever.
+func (d *decision) mayJoin(p PendingMessage) bool {
+	return p.Rule == "" || !d.promptWaits() && !slices.Contains(d.Active.Rules, p.Rule)
+}
+
 // joinActive adds the message to the active run. A prompt that names the run is
 // applied at its end, like a followUp.
 func (d *decision) joinActive(p PendingMessage) {
@@ -161,14 +168,21 @@ func (d *decision) joinActive(p PendingMessage) {
 }
 
 // enqueue makes the message a prompt of the request that [decision.freeRequestID]
-// chooses, and returns that request's id.
+// chooses, and returns that request's id. Events of one rule that wait share a request.
 func (d *decision) enqueue(p PendingMessage, named string, unusable []string) (requestID string) {
+	if i := d.eventsIndex(p.Rule); i >= 0 {
+		d.Queue[i].Messages = append(d.Queue[i].Messages, p)
+		return d.Queue[i].RequestID
+	}
 	id := d.freeRequestID(named, p, unusable)
 	if i := d.queueIndex(id); i >= 0 {
 		d.Queue[i].Messages = append(d.Queue[i].Messages, p)
+		if p.Rule == "" {
+			d.Queue[i].Rule = "" // now somebody waits for it
+		}
 		return id
 	}
-	d.Queue = append(d.Queue, QueuedRequest{RequestID: id, Client: p.Client, Messages: []PendingMessage{p}})
+	d.Queue = append(d.Queue, QueuedRequest{RequestID: id, Client: p.Client, Messages: []PendingMessage{p}, Rule: p.Rule})
 	d.emit(CreateRequest{RequestID: id, Client: p.Client, MessageID: p.MessageID})
 	return id
 }
@@ -203,6 +217,7 @@ func (d *decision) startNext(noSlot bool) {
 			if m.Author != "" {
 				d.Active.Asker = m.Author
 			}
+			d.handles(m.Rule)
 		}
 		d.takeOwnership()
 		d.emit(StartRun{RequestID: w.RequestID, Client: w.Client})
@@ -306,13 +321,21 @@ func (d *decision) applyPending(requestID string, modes ...event.Queue) {
 	}
 	var rest []PendingMessage
 	for _, p := range d.Active.Pending {
-		if !slices.Contains(modes, p.Queue) {
+		if !slices.Contains(modes, p.Queue) || p.Rule != "" && d.promptWaits() {
 			rest = append(rest, p)
 			continue
 		}
 		d.applyMessage(requestID, p, p.Queue)
+		d.handles(p.Rule)
 	}
 	d.Active.Pending = rest
+}
+
+// handles notes that the active request handles an event of a rule.
+func (d *decision) handles(rule string) {
+	if rule != "" && !slices.Contains(d.Active.Rules, rule) {
+		d.Active.Rules = append(d.Active.Rules, rule)
+	}
 }
 
 func (d *decision) wouldEnd(in WouldEnd) {
@@ -324,8 +347,9 @@ func (d *decision) wouldEnd(in WouldEnd) {
 		d.startNext(in.NoSlot)
 		return
 	}
-	if len(d.Active.Pending) > 0 {
-		d.applyPending(in.RequestID, event.Steer, event.Interrupt, event.FollowUp)
+	waiting := len(d.Active.Pending)
+	d.applyPending(in.RequestID, event.Steer, event.Interrupt, event.FollowUp)
+	if len(d.Active.Pending) < waiting {
 		return
 	}
 	d.end(ending{State: event.StateDone}, nil)

@@ -31,6 +31,11 @@ func TestDecide(t *testing.T) {
 	held := func(m session.Message) session.Message { m.NoSlot = true; return m }
 	waits := []session.Input{held(msg("m1", "web:s:r1", event.Prompt))}
 
+	of := func(rule string, m session.Message) session.Message {
+		m.Rule, m.AnyActive, m.ElseRequestID = rule, true, m.RequestID
+		return m
+	}
+	handles := with(running, of("r", msg("e1", "web:s:e1", event.FollowUp)), session.WouldEnd{RequestID: "web:s:r1"})
 	charged := session.Recovered{Culprit: true, Turn: session.OnTrial}
 	waiting := with(running, session.Recovered{Turn: session.Waiting})
 	paused := with(running, session.LimitReached{RequestID: "web:s:r1"})
@@ -300,6 +305,46 @@ func TestDecide(t *testing.T) {
 		{
 			"control: one message less and it waits", crowd[:len(crowd)-1], msg("m", "web:s:r", event.Prompt),
 			[]string{"create web:s:r m", "store web:s:r m prompt", "state web:s:r queued"},
+		},
+
+		{
+			"an event joins the running request", running, of("r", msg("e1", "web:s:e1", event.FollowUp)),
+			[]string{"store web:s:r1 e1 followUp", "wake web:s:r1"},
+		},
+		{
+			"an event does not join if a prompt waits", queued, of("r", msg("e1", "web:s:e1", event.FollowUp)),
+			[]string{"create web:s:e1 e1", "store web:s:e1 e1 prompt", "state web:s:e1 queued"},
+		},
+		{
+			"nor as a steer", queued, of("r", msg("e1", "web:s:e1", event.Steer)),
+			[]string{"create web:s:e1 e1", "store web:s:e1 e1 prompt", "state web:s:e1 queued"},
+		},
+		{
+			"events of a rule that wait share a request", with(queued, of("r", msg("e1", "web:s:e1", event.FollowUp))),
+			of("r", msg("e2", "web:s:e2", event.FollowUp)),
+			[]string{"store web:s:e1 e2 prompt"},
+		},
+		{
+			"events of another rule have their own", with(queued, of("r", msg("e1", "web:s:e1", event.FollowUp))),
+			of("q", msg("e2", "web:s:e2", event.FollowUp)),
+			[]string{"create web:s:e2 e2", "store web:s:e2 e2 prompt", "state web:s:e2 queued"},
+		},
+		{
+			"an event waits while another of its rule is handled", handles, of("r", msg("e2", "web:s:e2", event.FollowUp)),
+			[]string{"create web:s:e2 e2", "store web:s:e2 e2 prompt", "state web:s:e2 queued"},
+		},
+		{
+			"control: an event of another rule joins", handles, of("q", msg("e2", "web:s:e2", event.FollowUp)),
+			[]string{"store web:s:r1 e2 followUp", "wake web:s:r1"},
+		},
+		{
+			"a request ends without its events if a prompt waits",
+			with(running, of("r", msg("e1", "web:s:e1", event.FollowUp)), msg("m2", "web:s:r2", event.Prompt)),
+			session.WouldEnd{RequestID: "web:s:r1"},
+			[]string{
+				"state web:s:r1 done", "create web:s:e1 e1", "move web:s:e1 e1", "state web:s:e1 queued",
+				"start web:s:r2", "state web:s:r2 running", "apply web:s:r2 m2 prompt",
+			},
 		},
 
 		{"restart while a run was closing ends it", closing, session.Recovered{}, []string{"state web:s:r1 cancelled"}},

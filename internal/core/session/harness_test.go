@@ -43,7 +43,13 @@ func (m *scripted) Info() llm.Info {
 
 func (m *scripted) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		msg, err := m.do(ctx, req, func(text string) { yield(llm.Chunk{Kind: llm.ChunkText, Text: text}, nil) })
+		left := false
+		msg, err := m.do(ctx, req, func(text string) {
+			left = left || !yield(llm.Chunk{Kind: llm.ChunkText, Text: text}, nil)
+		})
+		if left {
+			return
+		}
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return

@@ -21,7 +21,9 @@ type Input interface{ input() }
 type Message struct {
 	MessageID, RequestID, Client string
 	// Author is the platform's user id of the author, if known.
-	Author        string
+	Author string
+	// Rule is the rule that delivers an event with the message, or "".
+	Rule          string
 	Queue         event.Queue
 	ElseRequestID string
 	AnyActive     bool

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"lilac/internal/agent"
 	"lilac/internal/agent/tool"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -133,8 +134,9 @@ type Settings struct {
 	Limits Limits
 	// ToolTimeout bounds a tool call; 0 means that only the tools' own limits do.
 	ToolTimeout time.Duration
-	// CompactAt is as in [agent.Config].
+	// CompactAt and Answer are as in [agent.Config].
 	CompactAt float64
+	Answer    agent.Bounds
 }
 
 // withDefaults fills in what the caller left out.

@@ -83,6 +83,17 @@ func (o *output) append(reasoning bool, text string) {
 	if text == "" {
 		return
 	}
+	for len(text) > maxDelta {
+		cut := maxDelta
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		if cut == 0 {
+			break // this is not UTF-8
+		}
+		o.append(reasoning, text[:cut])
+		text = text[cut:]
+	}
 	o.mu.Lock()
 	if n := len(o.deltas); n > 0 && o.deltas[n-1].reasoning == reasoning && len(o.deltas[n-1].text) < maxDelta {
 		o.deltas[n-1].text = append(o.deltas[n-1].text, text...)

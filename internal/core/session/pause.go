@@ -16,7 +16,7 @@ import (
 // maxEventID is the maximum length of an environment event's id, in bytes.
 const maxEventID = 256
 
-// limitError stops a run before a model call that a limit forbids.
+// limitError stops a run before a model call that a limit forbids, or during it.
 type limitError struct{ Reached }
 
 func (e *limitError) Error() string { return "limit reached: " + string(e.Limit) }

@@ -56,6 +56,8 @@ type run struct {
 	idle      time.Duration
 	// grant is what the request may use.
 	grant grant.Grant
+	// steps counts the finished model calls of the request.
+	steps int64
 	// payer is the session that is charged.
 	payer string
 	// chargedUsage and chargedUntil are the usage and the time up to which the session
@@ -211,7 +213,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
-		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
+		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
 		Permit: r.permit,
 	}, in, r)
 }

@@ -24,7 +24,8 @@ var _ agent.Host = (*run)(nil)
 // BeforeModel implements [agent.Host]. Unless the wake flag is set, it reads nothing: a
 // message that is committed later comes before the next model call.
 func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
-	if err := r.checkBudgets(ctx, int64(step-1), used); err != nil {
+	r.steps = int64(step - 1)
+	if err := r.CheckLimits(ctx, used); err != nil {
 		return nil, err
 	}
 	refusal, err := r.svc.opt.Policy.Admit(ctx, r.requestID, r.sessionID, used.Beyond(r.chargedUsage))
@@ -38,6 +39,12 @@ func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]age
 		return nil, nil
 	}
 	return r.takeMessages(ctx, StepBoundary{RequestID: r.requestID}, nil)
+}
+
+// CheckLimits implements [agent.Host]. The fields that it reads do not change during a
+// model call.
+func (r *run) CheckLimits(ctx context.Context, used chat.Usage) error {
+	return r.checkBudgets(ctx, r.steps, used)
 }
 
 func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome) ([]agent.Injected, error) {

@@ -131,7 +131,10 @@ func (w *world) check(in session.Input, e session.Effect) {
 		if w.state.Active == nil || w.state.Active.RequestID != e.RequestID || w.state.Active.Paused != nil || w.state.Active.Recovery.Turn == session.Waiting || w.ended[e.RequestID] != "" {
 			w.fail("message %s is applied to %s, which does not run", e.MessageID, e.RequestID)
 		}
-		if run := w.joined[e.MessageID]; run != "" && run != e.RequestID && (w.ended[run] == event.StateDone || w.ended[run] == "" && !w.stopped[run]) {
+		if m := w.message(e.MessageID); m.Rule != "" && e.Queue != event.Prompt && slices.ContainsFunc(w.state.Queue, func(q session.QueuedRequest) bool { return q.Rule == "" }) {
+			w.fail("event %s is applied although a prompt waits", e.MessageID)
+		}
+		if run := w.joined[e.MessageID]; run != "" && w.message(e.MessageID).Rule == "" && run != e.RequestID && (w.ended[run] == event.StateDone || w.ended[run] == "" && !w.stopped[run]) {
 			w.fail("message %s for %s went to %s", e.MessageID, run, e.RequestID)
 		}
 		if _, boundary := in.(session.StepBoundary); boundary && (e.Queue == event.FollowUp || e.Queue == event.Prompt) {
@@ -178,10 +181,19 @@ func (w *world) checkTaken(in session.Input, was session.State) {
 		return
 	}
 	for _, p := range was.Active.Pending {
-		if p.Queue != event.FollowUp && w.applied[p.MessageID] == "" {
+		if p.Queue != event.FollowUp && p.Rule == "" && w.applied[p.MessageID] == "" {
 			w.fail("%s %s is left behind", p.Queue, p.MessageID)
 		}
 	}
+}
+
+func (w *world) message(id string) session.Message {
+	for _, m := range w.messages {
+		if m.MessageID == id {
+			return m
+		}
+	}
+	return session.Message{}
 }
 
 func (w *world) pick(ids []string, fallback string) string {
@@ -224,6 +236,9 @@ func (w *world) step(n int) {
 			if m.AnswersPause != 0 {
 				m.RequestID, m.Queue = w.active(), event.Steer
 			}
+		}
+		if m.Queue != event.Prompt && m.AnyActive && m.Answer == session.NoAnswer && w.rng.IntN(2) == 0 {
+			m.Rule = []string{"a", "b"}[w.rng.IntN(2)]
 		}
 		w.messages = append(w.messages, m)
 		w.do(m)
@@ -431,6 +446,17 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 				out.Active.Recovery.Turn = session.Waiting
 			}
 			return out, effects
+		},
+		"an event joins although a prompt waits": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			if _, ok := in.(session.WouldEnd); ok && s.Active != nil {
+				a := *s.Active
+				a.Pending = slices.Clone(a.Pending)
+				for i := range a.Pending {
+					a.Pending[i].Rule = ""
+				}
+				s.Active = &a
+			}
+			return session.Decide(s, in, now)
 		},
 		"a second answer counts": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
 			out, effects := session.Decide(s, in, now)

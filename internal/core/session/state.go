@@ -44,6 +44,8 @@ import (
 const (
 	maxEnded = 64
 	maxSeen  = 128
+	// maxEvents bounds the events that a queued request handles together.
+	maxEvents = 50
 )
 
 // MaxWaiting is how many messages may wait in a session: more than people write
@@ -96,6 +98,8 @@ type Active struct {
 	Asker string `json:"asker,omitempty"`
 	// Pauses counts the pauses of the request.
 	Pauses int `json:"pauses,omitempty"`
+	// Rules are the rules whose events the request handles.
+	Rules []string `json:"rules,omitempty"`
 	// Recovery is set after an unclean stop of the process; see recovery.go.
 	Recovery Recovery `json:"recovery,omitzero"`
 }
@@ -110,6 +114,8 @@ type PendingMessage struct {
 	Author string `json:"author,omitempty"`
 	// Grant restricts the request that the message is applied to.
 	Grant grant.Grant `json:"grant,omitempty"`
+	// Rule is the rule that delivers an event with the message, or "".
+	Rule string `json:"rule,omitempty"`
 }
 
 // QueuedRequest is a request that has not started, with its first messages.
@@ -117,6 +123,8 @@ type QueuedRequest struct {
 	RequestID string           `json:"requestId"`
 	Client    string           `json:"client"`
 	Messages  []PendingMessage `json:"messages"`
+	// Rule is the rule whose events are its only messages, or "".
+	Rule string `json:"rule,omitempty"`
 }
 
 // WaitingMessages counts the messages that were accepted and not applied yet.
@@ -142,7 +150,7 @@ func (s State) clone() State {
 	s.Raised = maps.Clone(s.Raised)
 	if s.Active != nil {
 		a := *s.Active
-		a.Pending = slices.Clone(a.Pending)
+		a.Pending, a.Rules = slices.Clone(a.Pending), slices.Clone(a.Rules)
 		if a.Paused != nil {
 			p := *a.Paused
 			a.Paused = &p
@@ -193,6 +201,18 @@ func withoutPrefix(raised map[Limit]int64, prefix string) map[Limit]int64 {
 	out := maps.Clone(raised)
 	maps.DeleteFunc(out, func(l Limit, _ int64) bool { return strings.HasPrefix(string(l), prefix) })
 	return out
+}
+
+// promptWaits reports whether a queued request has a message that is no event.
+func (s State) promptWaits() bool {
+	return slices.ContainsFunc(s.Queue, func(w QueuedRequest) bool { return w.Rule == "" })
+}
+
+// eventsIndex returns the index of the queued request that an event of a rule joins, or -1.
+func (s State) eventsIndex(rule string) int {
+	return slices.IndexFunc(s.Queue, func(w QueuedRequest) bool {
+		return rule != "" && w.Rule == rule && len(w.Messages) < maxEvents
+	})
 }
 
 func (s State) queueIndex(requestID string) int {

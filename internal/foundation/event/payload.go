@@ -102,8 +102,10 @@ type RequestMessage struct {
 	AnswersPause int `json:"answersPause,omitempty"`
 	// Grant restricts the request that the message is applied to, in addition to the
 	// restrictions that it has.
-	Grant grant.Grant     `json:"grant,omitempty"`
-	Raw   json.RawMessage `json:"raw,omitempty"`
+	Grant grant.Grant `json:"grant,omitempty"`
+	// Rule is the rule that delivers an event with this message; people's messages have none.
+	Rule string          `json:"rule,omitempty"`
+	Raw  json.RawMessage `json:"raw,omitempty"`
 }
 
 // RequestCancel stops a request.

@@ -76,7 +76,9 @@ func ContextError(ctx context.Context) error {
 
 func isRepeatable(err error) bool {
 	var f *fault.Error
-	if errors.As(err, &f) && f.Code == CodeBadAnswer {
+	// A silent call has taken minutes: the caller repeats it once, and a surface gives up
+	// after five.
+	if errors.As(err, &f) && (f.Code == CodeBadAnswer || f.Code == CodeSilent) {
 		return false
 	}
 	return fault.KindOf(err).Retryable()
