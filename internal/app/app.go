@@ -14,7 +14,6 @@ import (
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/model/llm"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
 	"lilac/internal/telemetry/logs"
@@ -126,7 +125,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	ports := runnerPorts{p.base}
 	p.runner = session.New(session.Options{
 		DB: p.db, Bus: p.bus, Tables: p.Seams.Runner.around(runnerTables()), Tools: p.observer.Tools(p.Seams.Tools.around(tools)),
-		Model:    func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
+		Model: models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Logger: p.Logger,
 	})

@@ -284,7 +284,7 @@ func TestReloadedModelAnswersNewRequestsAndItsKeyIsHidden(t *testing.T) {
 	r := start(t, "model: demo\n")
 	r.write("model: local/m\nproviders: {local: {type: openai, baseURL: \"http://127.0.0.1:1/v1\", apiKey: canary-key-0815}}\n")
 	r.hup <- os.Interrupt
-	r.eventually("the model is another one", func() bool { return r.p.now.Load().model.Info().Name == "m" })
+	r.eventually("the model is another one", func() bool { return r.p.now.Load().choice.Name == "m" })
 	r.p.Logger.Error("call failed", "header", "x-api-key: canary-key-0815")
 	if strings.Contains(r.log.String(), "canary-key-0815") {
 		t.Errorf("the new key is in the log:\n%s", r.log)

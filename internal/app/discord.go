@@ -21,12 +21,19 @@ func (b platformBuilder) buildDiscord() {
 		return
 	}
 	interactions := interaction.New(interaction.Options{
-		DB: b.db, Sessions: store.InteractionTables{}, Origins: b.workflows, Model: func() string { return b.now.Load().choice.String() },
+		DB: b.db, Sessions: store.InteractionTables{}, Origins: b.workflows,
+		Model: func(q db.Queryer, sessionID string) string {
+			return models{b.base}.name(q, discord.Platform, sessionID)
+		},
+		Selectable: models{b.base}.selectable,
+		Choose: func(tx *db.Tx, sessionID, eventID, model string) error {
+			return models{b.base}.choose(tx, discord.Platform, sessionID, eventID, model)
+		},
 		NewConversation: func(tx *db.Tx, sessionID, by string) error { return b.runner.NewConversation(tx, sessionID, by) },
 	})
 	adapter := discord.New(discord.Options{
 		Config: discordConfig(b.Config.Surface.Discord), DB: b.db, Tables: b.Seams.Discord.around(discord.TablesOf(store.Discord{})),
-		Blobs: sentFiles{b.blobs, b.Config.DataDir, health.DiskAt}, Interactions: interactions, Scrub: b.Secrets.Redact, Logger: b.Logger, Version: b.Version, HTTP: &http.Client{Transport: b.Seams.Calls.around(http.DefaultTransport)},
+		Blobs: sentFiles{b.blobs, b.Config.DataDir, health.DiskAt}, Interactions: interactions, Models: interactions, Scrub: b.Secrets.Redact, Logger: b.Logger, Version: b.Version, HTTP: &http.Client{Transport: b.Seams.Calls.around(http.DefaultTransport)},
 	})
 	built := b.buildPlatform(adapter, interactions)
 	interactions.Asker = built.router

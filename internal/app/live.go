@@ -6,6 +6,7 @@ import (
 	"lilac/internal/app/observe"
 	"lilac/internal/core/router"
 	"lilac/internal/core/task"
+	"lilac/internal/model/fallback"
 	"lilac/internal/model/llm"
 	"lilac/internal/operate/config"
 	"lilac/internal/serve/httpapi"
@@ -16,6 +17,7 @@ type live struct {
 	observer *observe.Observer
 	now      atomic.Pointer[inForce]
 	learned  llm.Registry // capabilities learned from the endpoints of all models
+	breakers fallback.Breakers
 	// reloadTrouble is the reason why the last reload was not fully applied. It is set after
 	// the log entry is written, so that the reason is in the log when /readyz reports it.
 	reloadTrouble atomic.Pointer[string]
@@ -24,8 +26,8 @@ type live struct {
 // inForce is one state of the configuration.
 type inForce struct {
 	config *config.Config
+	// choice is the model that answers if nothing else is chosen.
 	choice config.ModelChoice
-	model  llm.Model
 }
 
 // choose puts a configuration into effect, with the model that it names.
@@ -34,7 +36,7 @@ func (l *live) choose(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	l.now.Store(&inForce{config: cfg, choice: choice, model: l.observer.Model(newModel(choice, &l.learned))})
+	l.now.Store(&inForce{config: cfg, choice: choice})
 	return nil
 }
 

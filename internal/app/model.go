@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"lilac/internal/foundation/fault"
@@ -14,6 +16,7 @@ import (
 	"lilac/internal/model/llm"
 	"lilac/internal/model/openai"
 	"lilac/internal/model/responses"
+	"lilac/internal/model/signing"
 	"lilac/internal/operate/config"
 )
 
@@ -26,7 +29,11 @@ func ListModels(ctx context.Context, cfg *config.Config, provider string) ([]lis
 	if !ok {
 		return nil, fault.New(fault.NotFound, "There is no provider %s.", provider)
 	}
-	answer, err := listing.Ask(ctx, listing.Endpoint{Anthropic: p.Type == config.Anthropic, BaseURL: p.BaseURL, Key: p.APIKey.Reveal()})
+	endpoint := listing.Endpoint{Anthropic: p.Type == config.Anthropic, BaseURL: p.BaseURL, Key: p.APIKey.Reveal()}
+	if transport := signed(config.ModelChoice{Auth: p.Auth}); transport != nil {
+		endpoint.Key, endpoint.Client = "", &http.Client{Transport: transport}
+	}
+	answer, err := listing.Ask(ctx, endpoint)
 	switch {
 	case err != nil:
 		return nil, err
@@ -61,6 +68,9 @@ func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 		// would multiply the attempts.
 		Retry: llm.Retry{Max: -1},
 	}
+	if transport := signed(choice); transport != nil {
+		options.APIKey, options.HTTPClient = "", &http.Client{Transport: transport}
+	}
 	switch choice.Type {
 	case config.Anthropic:
 		return anthropic.New(options)
@@ -69,6 +79,20 @@ func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 	default:
 		return demo.New(demo.Options{})
 	}
+}
+
+// googleTokens keeps the access tokens of Google Cloud, which all models share.
+var googleTokens = sync.OnceValue(func() http.RoundTripper { return &signing.Google{Base: http.DefaultTransport} })
+
+// signed returns the transport that signs the calls of a model, or nil if it has a key.
+func signed(choice config.ModelChoice) http.RoundTripper {
+	switch choice.Auth {
+	case config.AuthAWS:
+		return &signing.AWS{Base: http.DefaultTransport, Now: time.Now, Credentials: func() signing.AWSCredentials { return signing.AWSFromEnv(os.Getenv) }}
+	case config.AuthGoogle:
+		return googleTokens()
+	}
+	return nil
 }
 
 // newOpenAI chooses between OpenAI's two APIs. The other one is used if the endpoint refuses

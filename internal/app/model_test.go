@@ -32,3 +32,20 @@ func TestARefusedKeyNamesItsSetting(t *testing.T) {
 		}
 	}
 }
+
+// A call that cannot be signed is not sent, and the error says what is missing.
+func TestMissingCloudCredentialsAreNamed(t *testing.T) {
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		t.Setenv(name, "")
+	}
+	for kind, anthropic := range map[string]config.ProviderType{"openai": config.OpenAI, "anthropic": config.Anthropic} {
+		m := NewModel(config.ModelChoice{Provider: "bedrock", Name: "m", Type: anthropic, BaseURL: "https://bedrock-runtime.us-east-1.amazonaws.com/openai/v1", Auth: config.AuthAWS})
+		var refused error
+		for _, err := range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
+			refused = err
+		}
+		if fault.KindOf(refused) != fault.Unauthenticated || !strings.Contains(fault.ToWire(refused).Message, "AWS_ACCESS_KEY_ID") {
+			t.Errorf("%s: %v", kind, refused)
+		}
+	}
+}

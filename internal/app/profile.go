@@ -42,7 +42,7 @@ func (o platformProfile) Grant(u surface.User) grant.Grant {
 	return grant.Of(grant.Tools{From: "surface.discord.access.act", Allow: grant.Reading})
 }
 
-func (o platformProfile) Images() bool { return o.now.Load().choice.Images }
+func (o platformProfile) Images() bool { return models{o.base}.images() }
 
 func (o platformProfile) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	return o.workflows.ClaimReply(tx, m)

@@ -11,13 +11,21 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused`
+const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused, choice`
 
 func scanSession(row scanner) (s session.Session, err error) {
-	var paused []byte
-	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest, &paused)
-	if err != nil || len(paused) == 0 {
+	var paused, choice []byte
+	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest, &paused, &choice)
+	if err != nil {
 		return s, err
+	}
+	if len(choice) > 0 {
+		if err := json.Unmarshal(choice, &s.Choice); err != nil {
+			return s, fmt.Errorf("decode choice: %w", err)
+		}
+	}
+	if len(paused) == 0 {
+		return s, nil
 	}
 	return s, wrap("decode pause", json.Unmarshal(paused, &s.Paused))
 }
@@ -91,6 +99,20 @@ func (Sessions) SetTitle(tx *db.Tx, id, title string) error {
 		return fmt.Errorf("set title: %w", err)
 	}
 	return nil
+}
+
+// SetChoice changes what people chose for a session.
+func (Sessions) SetChoice(tx *db.Tx, id string, v session.Choice) error {
+	choice := ""
+	if v != (session.Choice{}) {
+		data, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("encode choice: %w", err)
+		}
+		choice = string(data)
+	}
+	_, err := tx.Exec(`UPDATE sessions SET choice = ?, updated_at = ? WHERE id = ?`, choice, tx.Now().UnixMilli(), id)
+	return wrap("set choice", err)
 }
 
 // DeleteSession deletes a session with its history, requests, tasks and workflows, and the

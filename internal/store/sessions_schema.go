@@ -98,6 +98,10 @@ CREATE TABLE usage_daily (
 ) STRICT, WITHOUT ROWID;
 `}
 
+var choiceMigration = db.Migration{Name: "store.0011-session-choice", SQL: `
+ALTER TABLE sessions ADD COLUMN choice TEXT NOT NULL DEFAULT '';
+`}
+
 var errorKindMigration = db.Migration{Name: "store.0002-error-kind", SQL: `
 ALTER TABLE requests ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
 `}

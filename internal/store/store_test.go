@@ -119,6 +119,26 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 	}
 }
 
+func TestTheChoiceOfASessionIsKept(t *testing.T) {
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		return s.Sessions.CreateSession(tx, session.Session{ID: "s", Client: "web"})
+	})
+	for _, want := range []session.Choice{{Model: "a/b", Effort: "low", Instructions: "Be brief."}, {Instructions: "x"}, {}} {
+		update(t, d, func(tx *db.Tx) error { return s.Sessions.SetChoice(tx, "s", want) })
+		err := read(t, d, func(q db.Queryer) error {
+			got, err := s.Sessions.Session(q, "s")
+			if got.Choice != want {
+				t.Errorf("kept %+v, want %+v", got.Choice, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSessionsAreListedByTheirLastUpdate(t *testing.T) {
 	d, s := open(t)
 	for i := range 5 {

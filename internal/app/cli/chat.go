@@ -31,7 +31,8 @@ func chatCommand(c *cli) *cobra.Command {
 		Use:   "chat [MESSAGE...]",
 		Short: "Chat in the terminal",
 		Long: "Chats with the running server. A line that you type during an answer steers the answer. To stop\n" +
-			"the answer, press Ctrl-C or type /stop. To leave, press Ctrl-C again or Ctrl-D, or type /quit.\n\n" +
+			"the answer, press Ctrl-C or type /stop. To choose a model, type /model. To leave, press Ctrl-C again or\n" +
+			"Ctrl-D, or type /quit.\n\n" +
 			"With a message as an argument or from a pipe, the command sends it, prints the answer and ends.",
 		Args:    cobra.ArbitraryArgs,
 		Example: "  lilac chat\n  lilac chat --session 01k2…\n  lilac chat what is new\n  echo hi | lilac chat",
@@ -332,6 +333,9 @@ func (t *talk) handleLine(ctx context.Context, line string) (leave bool) {
 		if err := t.server.Cancel(ctx, t.session, ""); err != nil && ctx.Err() == nil {
 			t.note(err.Error())
 		}
+		return false
+	case line == "/model" || strings.HasPrefix(line, "/model "):
+		t.model(ctx, strings.Fields(line)[1:])
 		return false
 	case cut:
 		t.note(fmt.Sprintf("not sent: a terminal accepts at most %d bytes per line. Use: lilac chat --session %s < FILE", maxTyped, t.session))

@@ -31,6 +31,7 @@ type streamPayload struct {
 	Bytes     int64            `json:"bytes"`
 	Path      string           `json:"path"`
 	URL       string           `json:"url"`
+	Notes     []string         `json:"notes"`
 }
 
 // show prints an event of the session's stream.
@@ -141,6 +142,11 @@ func (t *talk) finishLocked(p streamPayload, err error) {
 		t.printLocked(p.Content)
 	}
 	fmt.Fprint(t.cli.out, t.newLineLocked())
+	for _, note := range p.Notes {
+		if t.terminal {
+			t.noteLocked(note)
+		}
+	}
 	if p.Cancelled {
 		err = fault.New(fault.Cancelled, "the answer was stopped")
 	}

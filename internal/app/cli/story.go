@@ -31,6 +31,9 @@ type entryData struct {
 	Callable    string        `json:"callable"`
 	TaskID      string        `json:"taskId"`
 	Outcome     string        `json:"outcome"`
+	From        string        `json:"from"`
+	To          string        `json:"to"`
+	Reason      string        `json:"reason"`
 }
 
 // describe describes a journal entry of a request. It prints unknown entries as JSON.
@@ -48,6 +51,8 @@ func describe(e session.StoryEntry) string {
 		return describeModel(t)
 	case "model_failed":
 		return fmt.Sprintf("%s Retried after %.1f s.", t.Error, float64(t.DelayMS)/1000)
+	case "model_switched":
+		return fmt.Sprintf("%s continued for %s: %s", t.To, t.From, t.Reason)
 	case "tool_start":
 		return displayName(t)
 	case "tool_end":

@@ -40,8 +40,13 @@ type Options struct {
 	Origins  Origins
 	// NewConversation begins a new conversation in a session for a person.
 	NewConversation func(tx *db.Tx, sessionID, by string) error
-	// Model returns the name of the model in use.
-	Model func() string
+	// Model returns the name of the model that answers next in a session.
+	Model func(q db.Queryer, sessionID string) string
+	// Selectable returns the models that people can choose.
+	Selectable func() []string
+	// Choose makes a model that of a session, "" the configured one. The event with the
+	// given id announces it.
+	Choose func(tx *db.Tx, sessionID, eventID, model string) error
 }
 
 // Service answers the interactions of one platform.
@@ -135,8 +140,9 @@ func (s *Service) Stop(tx *db.Tx, requestID string, by surface.User) error {
 
 // Status returns a sentence about what a channel works on.
 func (s *Service) Status(ctx context.Context, channelID string) (text string, err error) {
-	state := State{Model: s.o.Model()}
+	var state State
 	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		state.Model = s.o.Model(q, channelID)
 		if state.Session, err = s.o.Sessions.State(q, channelID); err != nil || state.Session.Active == nil || state.Session.OpenPause() != nil {
 			return err
 		}

@@ -27,6 +27,8 @@ type Output struct {
 	Binaries []event.BinaryOutput
 	// Anchors are the offsets at which messages were applied, by message id.
 	Anchors map[string]int64
+	// Notes are remarks about the answer, which are shown below it.
+	Notes []string
 	// Final reports that the output is complete, Skip that it is not to be shown.
 	Final, Skip bool
 }
@@ -55,6 +57,7 @@ func (o *Output) Apply(p event.Payload) {
 			o.Binaries = append(o.Binaries, p)
 		}
 	case event.FinalText:
+		o.Notes = p.Notes
 		o.Text, o.Final, o.Skip = bounded(p.FinalText, cutShort), true, p.Delivery == "skip"
 	}
 }

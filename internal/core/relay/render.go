@@ -121,6 +121,7 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		switch {
 		case last && end != nil:
 			foot = s.Scrub(ending(*end, !blank(text), len(views) > 0 || len(o.Binaries) > 0, o.Skip))
+			foot = strings.TrimPrefix(foot+notes(o, s.Scrub), "\n")
 		case last && (i == 0 || !blank(text)):
 			foot = status(o, s.Scrub)
 		}
@@ -228,6 +229,17 @@ func status(o Output, scrub func(string) string) string {
 		lines = append(lines, "-# "+mark+" "+oneLine(scrub(t.Display), statusLine))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// notes returns a line for each note, after a line break.
+func notes(o Output, scrub func(string) string) (out string) {
+	if o.Skip {
+		return ""
+	}
+	for _, note := range o.Notes {
+		out += "\n-# ↪️ " + oneLine(scrub(note), reasonLine)
+	}
+	return out
 }
 
 // oneLine removes formatting and mentions from an untrusted text, joins its lines,

@@ -266,11 +266,14 @@ func (c *change) recordEnd(e ChangeState, req *Request, h event.Headers) error {
 	if own && c.run.notice != "" {
 		end.Notice = text
 	}
+	if own {
+		end.Notes = c.run.notes
+	}
 	if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindEnd, Data: end}); err != nil {
 		return err
 	}
 	usage := req.Usage
-	final := finalEvent(text, &usage, end.Quiet)
+	final := finalEvent(text, &usage, end)
 	c.finalOutput = &final
 	if err := c.publish(e.RequestID+"/final", h, final); err != nil {
 		return err
@@ -279,9 +282,9 @@ func (c *change) recordEnd(e ChangeState, req *Request, h event.Headers) error {
 }
 
 // finalEvent returns the last event of an output.
-func finalEvent(text string, usage *chat.Usage, quiet bool) event.FinalText {
-	final := event.FinalText{FinalText: text, Usage: usage}
-	if quiet || isNoReply(text) {
+func finalEvent(text string, usage *chat.Usage, end endEntry) event.FinalText {
+	final := event.FinalText{FinalText: text, Usage: usage, Notes: end.Notes}
+	if end.Quiet || isNoReply(text) {
 		final.Delivery = "skip"
 	}
 	return final

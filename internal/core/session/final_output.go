@@ -51,5 +51,5 @@ func (s *Service) FinalOutput(q db.Queryer, sessionID, requestID string) (out []
 	for _, f := range files {
 		out = append(out, event.BinaryOutput{BinaryID: f.ID, MimeType: f.MimeType, Filename: f.Filename, Blob: f.Blob, Bytes: f.Bytes})
 	}
-	return append(out, finalEvent(cmp.Or(end.Notice, p.text), nil, end.Quiet)), nil
+	return append(out, finalEvent(cmp.Or(end.Notice, p.text), nil, *end)), nil
 }

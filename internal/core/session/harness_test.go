@@ -128,7 +128,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	r := &rig{t: t, dir: o.dir, db: database, bus: b, store: store.New(database), model: &scripted{do: o.do, window: 100_000}}
 	opt := session.Options{
 		DB: database, Bus: b, Tables: tables(), Tools: o.tools, Workspace: t.TempDir(),
-		Model:   func(context.Context, string) (llm.Model, error) { return r.model, nil },
+		Model:   func(context.Context, session.Session) (llm.Model, error) { return r.model, nil },
 		Backoff: func(int) time.Duration { return 0 },
 	}
 	if o.change != nil {

@@ -16,13 +16,15 @@ const (
 	kindInput       = "input"
 	kindModel       = "model"
 	kindModelFailed = "model_failed"
-	kindToolStart   = "tool_start"
-	kindToolEnd     = "tool_end"
-	kindRecovered   = "recovered"
-	kindCompacted   = "compacted"
-	kindPaused      = "paused"
-	kindResumed     = "resumed"
-	kindEnd         = "end"
+	// kindModelSwitched has a [fallback.Switch].
+	kindModelSwitched = "model_switched"
+	kindToolStart     = "tool_start"
+	kindToolEnd       = "tool_end"
+	kindRecovered     = "recovered"
+	kindCompacted     = "compacted"
+	kindPaused        = "paused"
+	kindResumed       = "resumed"
+	kindEnd           = "end"
 )
 
 // The data of the entries.
@@ -50,6 +52,7 @@ type (
 		Offset      int64        `json:"offset"`
 		ModelMS     int64        `json:"modelMs"`
 		Model       string       `json:"model,omitempty"`
+		Effort      string       `json:"effort,omitempty"`
 	}
 	failedEntry struct {
 		Error   string `json:"error"`
@@ -84,6 +87,8 @@ type (
 		Cause string `json:"cause,omitempty"`
 		// Quiet suppresses the message about the end on a platform.
 		Quiet bool `json:"quiet,omitempty"`
+		// Notes are shown below the answer.
+		Notes []string `json:"notes,omitempty"`
 		// Notice is a text that was output without a model call; no other entry has it.
 		Notice string `json:"notice,omitempty"`
 	}

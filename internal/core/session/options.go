@@ -28,7 +28,11 @@ type Options struct {
 	Bus    bus.Bus
 	Tables Tables
 	// Model returns the model of a session's next request.
-	Model     func(ctx context.Context, sessionID string) (llm.Model, error)
+	Model func(ctx context.Context, s Session) (llm.Model, error)
+	// ChannelInstructions returns the instructions of a session's channel; nil means
+	// that there are none.
+	ChannelInstructions func(q db.Queryer, s Session) string
+
 	Tools     []tool.Tool
 	Workspace string
 	// Settings are the initial settings; see [Service.Configure].

@@ -36,7 +36,7 @@ func looping(t *testing.T, dir string, do script, limits session.Limits) *rig {
 	tools := &counter{do: func(context.Context) error { clock.Add(int64(time.Minute)); return nil }}
 	return newRig(t, rigOptions{dir: dir, do: do, tools: []tool.Tool{tools}, change: func(o *session.Options) {
 		model := &scripted{do: do, window: 1_000_000, price: &llm.Price{Input: 1, Output: 1}}
-		o.Model = func(context.Context, string) (llm.Model, error) { return model, nil }
+		o.Model = func(context.Context, session.Session) (llm.Model, error) { return model, nil }
 		o.Settings.Limits = limits
 		o.Settings.Limits.Zone = noon()
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }

@@ -24,6 +24,7 @@ type SessionTable interface {
 	Session(q db.Queryer, id string) (Session, error)
 	CreateSession(tx *db.Tx, s Session) error
 	SetTitle(tx *db.Tx, id, title string) error
+	SetChoice(tx *db.Tx, id string, c Choice) error
 }
 
 // StateTable holds the runner's state of each session.

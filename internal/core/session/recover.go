@@ -12,6 +12,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/model/fallback"
 )
 
 // progress is the state of a request according to its journal.
@@ -22,6 +23,7 @@ type progress struct {
 	text       string
 	pending    *agent.PendingStep
 	ended      bool
+	notes      []string
 	recoveries int
 	// grant is what the request may use.
 	grant grant.Grant
@@ -87,6 +89,12 @@ func (p *progress) apply(e StoryEntry) error {
 		p.startedAt = e.At
 	case kindInput:
 		p.ended = false
+	case kindModelSwitched:
+		var s fallback.Switch
+		if err := json.Unmarshal(e.Data, &s); err != nil {
+			return err
+		}
+		p.notes = addSwitchNote(p.notes, s)
 	case kindModel:
 		var m modelEntry
 		if err := json.Unmarshal(e.Data, &m); err != nil {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/text"
+	"lilac/internal/model/fallback"
 	"lilac/internal/model/llm"
 )
 
@@ -41,7 +44,13 @@ type run struct {
 	out           *output
 	seqs          []int64         // sequence numbers of the agent's conversation; a summary has that of its last message
 	reportedCalls map[string]bool // the calls of the open step whose ends were published
-	model         string
+	model, effort string
+	// notes are shown below the answer.
+	notes []string
+	// session is the session that pays when the run starts: a sub-agent uses the model
+	// of the conversation that started it. instructions are those of the run's own.
+	session       Session
+	instructions  string
 	journalUnread bool  // it ended before it read its journal, so out has no text
 	closed        bool  // WouldEnd closed the run
 	recordErr     error // the first write, or read of the journal, that failed
@@ -158,6 +167,9 @@ func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
 		if outcome.Err != nil {
 			c.cause = outcome.Err.Error()
 		}
+		if err := c.recordModel(r); err != nil {
+			return err
+		}
 		p, err := r.svc.progress(c.tx, r.sessionID, r.requestID)
 		if err != nil {
 			r.svc.opt.Logger.Error("cannot read the journal", "request_id", r.requestID, "error", err)
@@ -197,18 +209,23 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		ctx = observed
 		defer func() { ended(outcome.Err) }()
 	}
-	model, err := opt.Model(ctx, r.sessionID)
+	model, err := opt.Model(ctx, r.session)
 	if err != nil {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 	settings := r.svc.settings.Load()
-	r.model = model.Info().Provider + "/" + model.Info().Name
+	r.noteModel(model.Info())
+	if chain, ok := model.(interface {
+		OnSwitch(f func(fallback.Switch) error)
+	}); ok {
+		chain.OnSwitch(func(s fallback.Switch) error { return r.recordSwitch(model, s) })
+	}
 	if settings.Limits.money() && model.Info().Price == nil {
 		err := fault.New(fault.Invalid, "A limit on money is set, but no price is configured for the model %s. Configure its price, or remove the limit.", r.model)
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 
-	system := opt.Surfaces.Instructions(settings.System, r.client)
+	system := opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client)
 	r.svc.publisher.add(r.out)
 	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
@@ -227,6 +244,9 @@ func (r *run) load() (agent.Input, error) {
 	var req Request
 	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
 		if r.payer, err = r.svc.payer(q, r.sessionID); err != nil {
+			return err
+		}
+		if err = r.loadChoice(q); err != nil {
 			return err
 		}
 		if conv, err = r.svc.opt.Tables.History.Conversation(q, r.sessionID); err != nil {
@@ -250,7 +270,7 @@ func (r *run) load() (agent.Input, error) {
 		}
 		return in, err
 	}
-	r.attempt, r.trace, r.grant = p.attempts, p.trace, p.grant
+	r.attempt, r.trace, r.notes, r.grant = p.attempts, p.trace, p.notes, p.grant
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
 	r.startedAt, r.idle = time.UnixMilli(p.startedAt), p.idle
 	r.chargedUsage, r.chargedUntil = req.Usage, r.svc.opt.Now()
@@ -273,6 +293,40 @@ func (r *run) load() (agent.Input, error) {
 	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, req.Usage
 	in.Text, in.Offset = p.text, int64(len(p.text))
 	return in, nil
+}
+
+// loadChoice reads what people chose for the session, or for the one that started a
+// sub-agent.
+func (r *run) loadChoice(q db.Queryer) (err error) {
+	payer := cmp.Or(r.payer, r.sessionID)
+	r.session, err = r.svc.opt.Tables.Sessions.Session(q, payer)
+	if fault.KindOf(err) == fault.NotFound { // somebody deleted it
+		r.session, err = Session{ID: payer, Client: r.client}, nil
+	}
+	if err != nil || payer != r.sessionID {
+		return err
+	}
+	channel := ""
+	if f := r.svc.opt.ChannelInstructions; f != nil {
+		channel = f(q, r.session)
+	}
+	r.instructions = joinInstructions(channel, r.session.Instructions)
+	return nil
+}
+
+// noteModel notes the model that answers, for the request's record.
+func (r *run) noteModel(info llm.Info) {
+	r.model, r.effort = info.Provider+"/"+info.Name, info.Effort
+}
+
+// recordSwitch records that another model of the chain is called from now on.
+func (r *run) recordSwitch(model llm.Model, s fallback.Switch) error {
+	s.Reason = text.TruncateRunes(s.Reason, maxSwitchReason)
+	r.noteModel(model.Info())
+	r.notes = addSwitchNote(r.notes, s)
+	return r.record(r.ctx, func(c *change) error {
+		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindModelSwitched, Data: s})
+	})
 }
 
 // explainDamage adds advice to the error of a damaged conversation, which can answer

@@ -126,7 +126,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 		}
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
 			Message: s.Message, Usage: s.Usage, Stop: string(s.Stop), Interrupted: s.Interrupted,
-			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model,
+			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model, Effort: r.effort,
 		}})
 	})
 	if err == nil {

@@ -31,7 +31,7 @@ func twoOwners(t *testing.T, before func(r *rig)) (journal string, req session.R
 	r := newRig(t, rigOptions{do: waits(asked, letFirst, "first"), change: func(o *session.Options) { opt = *o }})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	<-asked
-	opt.Model = func(context.Context, string) (llm.Model, error) {
+	opt.Model = func(context.Context, session.Session) (llm.Model, error) {
 		return &scripted{do: waits(asked, letSecond, "second"), window: 100_000}, nil
 	}
 	second := session.New(opt)

@@ -10,11 +10,12 @@ import (
 
 // Session is one conversation as clients see it. Times are Unix milliseconds.
 type Session struct {
-	ID        string `json:"id"`
-	Client    string `json:"client"`
-	Title     string `json:"title,omitempty"`
-	CreatedAt int64  `json:"createdAt"`
-	UpdatedAt int64  `json:"updatedAt"`
+	ID     string `json:"id"`
+	Client string `json:"client"`
+	Title  string `json:"title,omitempty"`
+	Choice
+	CreatedAt int64 `json:"createdAt"`
+	UpdatedAt int64 `json:"updatedAt"`
 	// State is idle or running.
 	State string `json:"state"`
 	// ActiveRequest is the id of the active request, or "".
@@ -53,7 +54,8 @@ type Request struct {
 	Steps      int        `json:"steps"`
 	Recoveries int        `json:"recoveries,omitempty"`
 	Usage      chat.Usage `json:"usage"`
-	Model      string     `json:"model,omitempty"`
+	// Model is that of the last model call.
+	Model string `json:"model,omitempty"`
 }
 
 // Damaged is the state of a request with a corrupt row in lists. Only the ID and
@@ -121,7 +123,7 @@ type StoryEntry struct {
 	Seq  int64 `json:"seq"`
 	At   int64 `json:"at"`
 	Step int   `json:"step"`
-	// Kind is queued, started, input, model, model_failed, tool_start,
+	// Kind is queued, started, input, model, model_failed, model_switched, tool_start,
 	// tool_end, call, recovered, compacted, paused, resumed, end; in a story
 	// also [EntryDamaged].
 	Kind   string          `json:"kind"`

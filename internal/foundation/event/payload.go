@@ -225,8 +225,10 @@ type BinaryOutput struct {
 type FinalText struct {
 	FinalText string `json:"finalText"`
 	// Delivery is "reply" (the default) or "skip".
-	Delivery string      `json:"delivery,omitempty"`
-	Usage    *chat.Usage `json:"usage,omitempty"`
+	Delivery string `json:"delivery,omitempty"`
+	// Notes are remarks about the answer that are not part of its text.
+	Notes []string    `json:"notes,omitempty"`
+	Usage *chat.Usage `json:"usage,omitempty"`
 }
 
 // SurfaceReanchor moves the output of a running request to another message.

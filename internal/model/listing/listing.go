@@ -82,6 +82,10 @@ func Ask(ctx context.Context, e Endpoint) (Answer, error) {
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	res, err := client.Do(req)
 	if err != nil {
+		var f *fault.Error
+		if errors.As(err, &f) {
+			return Answer{}, f // the transport could not sign the request
+		}
 		var u *url.Error
 		if errors.As(err, &u) {
 			err = u.Err // without the URL

@@ -32,6 +32,8 @@ type Info struct {
 	MaxOutputTokens int
 	// Images says that the model sees images.
 	Images bool
+	// Effort is how much the model is asked to think, "" if it chooses.
+	Effort string
 	// Price is in US dollars per million tokens; nil when unknown.
 	Price *Price
 }

@@ -87,6 +87,7 @@ func (o Options) Info() Info {
 	info := Info{
 		Provider: o.Provider, Name: o.Model, ContextTokens: o.ContextTokens,
 		MaxOutputTokens: o.MaxOutputTokens, Images: o.Images, Price: o.Price,
+		Effort: o.Tuning.Effort,
 	}
 	if o.Learned == nil {
 		return info

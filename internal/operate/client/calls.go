@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/httpapi"
 )
 
 // Page selects a page of a list: at most Limit entries, older than the entry with the
@@ -69,6 +71,19 @@ func (c *Client) Session(ctx context.Context, id string) (session.Session, error
 	var out session.Session
 	err := c.Call(ctx, "GET", "/sessions/"+url.PathEscape(id), nil, &out)
 	return out, err
+}
+
+// Choose changes the model, the effort, or the instructions of a session; see
+// PATCH /sessions/{id}.
+func (c *Client) Choose(ctx context.Context, id string, change map[string]string) (s session.Session, err error) {
+	err = c.Call(ctx, http.MethodPatch, "/sessions/"+url.PathEscape(id), change, &s)
+	return s, err
+}
+
+// Models returns the models to choose from.
+func (c *Client) Models(ctx context.Context) (list httpapi.ModelList, err error) {
+	err = c.Call(ctx, http.MethodGet, "/models", nil, &list)
+	return list, err
 }
 
 // DeleteSession deletes a conversation and its history.

@@ -24,13 +24,14 @@ type Config struct {
 	DataDir        string                            `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
 	Workspace      string                            `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
 	Bus            Bus                               `json:"bus,omitempty" jsonschema:"The event log."`
-	Model          string                            `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
+	Model          ModelList                         `json:"model,omitempty" jsonschema:"The model that answers, as provider/model, or a list of models: each takes over while those before it fail. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
 	Providers      map[string]Provider               `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
 	Models         map[string]Model                  `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override those of the catalog."`
 	Catalog        string                            `json:"catalog,omitempty" jsonschema:"A file with facts about models (windows, output limits, prices, capabilities) in the shape of https://models.dev/api.json. It replaces the built-in catalog."`
 	Limits         session.LimitsConfig              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
 	CompactAt      float64                           `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
 	System         string                            `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
+	Channels       map[string]Channel                `json:"channels,omitempty" jsonschema:"Model, effort, and instructions of single channels, by the ID of the channel, by its name in entity.sessions, or by client (web, terminal). A thread has the settings of its channel unless it has its own. What people choose in a conversation precedes them."`
 	Sandbox        Sandbox                           `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
@@ -91,8 +92,20 @@ type Provider struct {
 	Type    ProviderType `json:"type,omitempty" enum:"anthropic,openai,demo" jsonschema:"The protocol: Anthropic's Messages or OpenAI's chat completions."`
 	BaseURL string       `json:"baseURL,omitempty" jsonschema:"Base URL of the API, for example https://api.openai.com/v1."`
 	APIKey  Secret       `json:"apiKey,omitempty" jsonschema:"The API key. Prefer ${NAME}, which reads an environment variable, to a key in the file."`
+	APIKeys []Secret     `json:"apiKeys,omitempty" jsonschema:"Further API keys. If the provider refuses or limits one key, Lilac uses the next."`
+	Auth    Auth         `json:"auth,omitempty" enum:"key,aws,google" jsonschema:"How calls are authenticated: key (the default), aws (signed with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for Amazon Bedrock), or google (with the default credentials of Google Cloud, for Vertex)."`
 	API     API          `json:"api,omitempty" enum:"responses,chat" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Default: responses for OpenAI's own endpoint, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
 }
+
+// An Auth is a way to authenticate calls.
+type Auth string
+
+// The ways to authenticate. AuthKey is the default.
+const (
+	AuthKey    Auth = "key"
+	AuthAWS    Auth = "aws"
+	AuthGoogle Auth = "google"
+)
 
 // An API is one of the two APIs of OpenAI's protocol.
 type API string

@@ -17,7 +17,7 @@ func Environment() []EnvVar {
 		{"LILAC_DATA_DIR", "dataDir", "The data directory."},
 		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
 		{"LILAC_BUS_URL", "bus.url", "What carries the events."},
-		{"LILAC_MODEL", "model", "The model, as `provider/model`, or `demo`."},
+		{"LILAC_MODEL", "model", "The model, as `provider/model`, or `demo`. Commas separate models that take over while those before them fail."},
 		{"LILAC_TOKEN", "", "The operator's token (at least 16 characters), instead of one that the server makes. Required to listen on an address that is not loopback."},
 		{"LILAC_METRICS_TOKEN", "", "A token that opens `/metrics` and nothing else (at least 16 characters), for a Prometheus that should not have the operator's."},
 		{"LILAC_LOG_LEVEL", "log.level", "The least that is logged."},
@@ -35,7 +35,7 @@ func Environment() []EnvVar {
 func (c reader) applyEnv() {
 	plain := map[string]*string{
 		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": (*string)(&c.Bus.URL),
-		"model": &c.Model, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
+		"log.level": &c.Log.Level, "log.format": &c.Log.Format,
 		"surface.discord.token": (*string)(&c.Surface.Discord.Token),
 	}
 	for _, v := range Environment() {
@@ -44,6 +44,10 @@ func (c reader) applyEnv() {
 			continue
 		}
 		c.origin[v.Key] = v.Name
+		if v.Key == "model" {
+			c.Model = parseModels(value)
+			continue
+		}
 		if into, ok := plain[v.Key]; ok {
 			*into = value
 			continue
@@ -75,7 +79,6 @@ func (c reader) applyFlags(f Flags) {
 		{"addr", "--addr", f.Addr, &c.Addr},
 		{"dataDir", "--data", f.DataDir, &c.DataDir},
 		{"workspace", "--workspace", f.Workspace, &c.Workspace},
-		{"model", "--model", f.Model, &c.Model},
 		{"log.level", "--log-level", f.LogLevel, &c.Log.Level},
 		{"log.format", "--log-format", f.LogFormat, &c.Log.Format},
 	} {
@@ -83,5 +86,8 @@ func (c reader) applyFlags(f Flags) {
 			*flag.into = flag.value
 			c.origin[flag.key] = "flag " + flag.name
 		}
+	}
+	if f.Model != "" {
+		c.Model, c.origin["model"] = parseModels(f.Model), "flag --model"
 	}
 }

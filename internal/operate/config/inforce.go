@@ -79,6 +79,8 @@ func shown(v reflect.Value) string {
 			return "set"
 		}
 		return "not set"
+	case ModelList:
+		return x.String()
 	case []string:
 		return strings.Join(x, ", ")
 	case string:

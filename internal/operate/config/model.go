@@ -18,6 +18,8 @@ type ModelChoice struct {
 	Type     ProviderType
 	BaseURL  string
 	APIKey   Secret
+	// MoreKeys are used while the provider refuses or limits those before them.
+	MoreKeys []Secret
 
 	ContextTokens   int
 	MaxOutputTokens int
@@ -27,6 +29,8 @@ type ModelChoice struct {
 	// Facts holds what the catalog knows; its sizes and its price are without the overrides of
 	// the models section.
 	Facts catalog.Model
+	// Auth is empty for a key.
+	Auth Auth
 	// API is empty for the default API of the endpoint.
 	API API
 	// Options holds the options of the models section, without the facts above.
@@ -43,6 +47,20 @@ func (m ModelChoice) String() string {
 		return m.Provider
 	}
 	return m.Provider + "/" + m.Name
+}
+
+// Keys returns all keys, without empty ones unless there is no other.
+func (m ModelChoice) Keys() []Secret {
+	var out []Secret
+	for _, key := range append([]Secret{m.APIKey}, m.MoreKeys...) {
+		if key.Set() && !slices.Contains(out, key) {
+			out = append(out, key)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, m.APIKey)
+	}
+	return out
 }
 
 // KeySetting returns the names of the settings that hold the provider's API key.
@@ -68,11 +86,14 @@ var defaultModels = []struct{ provider, model, env string }{
 	{"gemini", "gemini-3.8-flash", "GEMINI_API_KEY"},
 }
 
+// ResolveModels returns the model that answers, and those that take over while it fails.
+func (c *Config) ResolveModels() ([]ModelChoice, error) { return c.SelectModels(Selection{}) }
+
 // ResolveModel chooses the model that answers: the configured one, or else the default of the
 // first provider whose key is set, or else the demo model.
 func (c *Config) ResolveModel() (ModelChoice, error) {
-	if c.Model != "" {
-		return c.lookupModel(c.Model, fmt.Sprintf("set by %s", c.Origin("model")))
+	if len(c.Model) > 0 {
+		return c.lookupModel(c.Model[0], fmt.Sprintf("set by %s", c.Origin("model")))
 	}
 	for _, d := range defaultModels {
 		if c.Providers[d.provider].APIKey.Set() {
@@ -112,12 +133,12 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 		return ModelChoice{}, fault.InvalidField("model", "The model %q names a provider that is not configured%s (there are %s).",
 			ref, didYouMean(provider, names), strings.Join(names, ", "))
 	}
-	if p.Type != Demo && !p.APIKey.Set() && p.BaseURL == Default().Providers[provider].BaseURL {
+	if p.Type != Demo && !p.APIKey.Set() && len(p.APIKeys) == 0 && p.BaseURL == Default().Providers[provider].BaseURL {
 		return ModelChoice{}, fault.InvalidField("model", "The model %q needs a key: set %s.", ref, KeySetting(provider))
 	}
 	choice := ModelChoice{
-		Provider: provider, Name: name, Type: p.Type, BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey,
-		API: p.API, Why: why,
+		Provider: provider, Name: name, Type: p.Type, BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey, MoreKeys: p.APIKeys,
+		API: p.API, Auth: p.Auth, Why: why,
 	}
 	if p.Type == Demo {
 		choice.applyFacts(catalog.Model{Tools: true}, false)

@@ -13,6 +13,9 @@ import (
 // efforts lists the values of a model's effort. Which of them a model supports differs.
 var efforts = enumOf[Model]("Effort")
 
+// Efforts returns the values of a model's effort.
+func Efforts() []string { return slices.Clone(efforts) }
+
 // reservedFields lists the fields of a request that Lilac must set itself.
 var reservedFields = []string{"model", "messages", "input", "stream", "tools"}
 

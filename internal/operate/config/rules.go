@@ -48,7 +48,10 @@ func (c checker) checkRules() error {
 		if c.Rules[name].Budget.Money == 0 || c.unreadable(modelKeys...) {
 			continue
 		}
-		if m, err := c.ResolveModel(); err == nil && m.Price == nil {
+		for _, m := range c.allModels() {
+			if m.Price != nil {
+				continue
+			}
 			found = append(found, fault.InvalidField("rules."+name+".budget.money", "The rule %s has a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", name, m, m.String()))
 		}
 	}

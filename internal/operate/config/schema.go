@@ -24,6 +24,9 @@ func Schema() (*jsonschema.Schema, error) {
 		reflect.TypeFor[setting.Texts](): {
 			OneOf: []*jsonschema.Schema{text(""), {Type: "array", Items: text("")}},
 		},
+		reflect.TypeFor[ModelList](): {
+			OneOf: []*jsonschema.Schema{text(""), {Type: "array", Items: text("")}},
+		},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("infer schema: %w", err)

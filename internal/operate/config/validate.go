@@ -30,7 +30,7 @@ type checker struct{ *Config }
 func (c checker) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools,
+		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools,
 	} {
 		found = append(found, check())
 	}
@@ -194,6 +194,9 @@ func (c checker) checkProviders() error {
 		if p.API != "" && p.API != APIChat && (p.API != APIResponses || p.Type != OpenAI) {
 			found = append(found, fault.InvalidField(field+".api", "The provider %s has the unknown api %q. Use chat, or responses for a provider of type openai.", name, p.API))
 		}
+		if p.Auth != "" && !slices.Contains(enumOf[Provider]("Auth"), string(p.Auth)) {
+			found = append(found, fault.InvalidField(field+".auth", "The provider %s has the unknown auth %q. Use key, aws, or google.", name, p.Auth))
+		}
 		u, err := url.Parse(p.BaseURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
 			found = append(found, fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name))
@@ -227,7 +230,7 @@ func (c checker) checkModels() error {
 		}
 	}
 	if !c.unreadable(modelKeys...) {
-		_, err := c.ResolveModel()
+		_, err := c.ResolveModels()
 		found = append(found, err)
 	}
 	return errors.Join(found...)
@@ -240,10 +243,7 @@ func (c checker) checkMoney() error {
 	if !c.Limits.HasMoney() || c.unreadable(modelKeys...) {
 		return nil
 	}
-	var models []ModelChoice // checkModels and checkRouter report errors in the models
-	if m, err := c.ResolveModel(); err == nil {
-		models = append(models, m)
-	}
+	models := c.allModels() // checkModels and checkGate report errors in the models
 	if gate, ok, err := c.ResolveGate(); ok && err == nil {
 		models = append(models, gate)
 	}

@@ -112,6 +112,14 @@ func reach(ctx context.Context, m config.ModelChoice) *Finding {
 // ask lists the provider's models, which shows whether the provider accepts the API key, offers the
 // model, and agrees about the time. Then it makes one real call of the model with a tool.
 func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) []Finding {
+	if m.Auth == config.AuthAWS || m.Auth == config.AuthGoogle {
+		// A list needs a signature as well; the call shows whether the credentials work.
+		out := []Finding{known(m, message)}
+		if p.Try != nil {
+			out = append(out, p.call(m))
+		}
+		return out
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	answer, err := listing.Ask(ctx, listing.Endpoint{Anthropic: m.Type == config.Anthropic, BaseURL: m.BaseURL, Key: m.APIKey.Reveal()})

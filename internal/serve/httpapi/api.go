@@ -29,6 +29,7 @@ type api struct {
 	operations  *operations
 	renderer    *markdownRenderer
 	logins      *loginRoutes
+	models      modelRoutes
 
 	errors *errorWriter
 	guard  *guard
@@ -38,7 +39,8 @@ type api struct {
 func newAPI(o Options) *api {
 	t := o.Tables
 	a := &api{page: o.Page, guard: newGuard(o), errors: &errorWriter{log: o.Logger, now: o.Now}}
-	a.sessions = &sessions{db: o.DB, table: t.Sessions, inbox: t.Inbox, platforms: o.Platforms, now: o.Now}
+	a.sessions = &sessions{db: o.DB, table: t.Sessions, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
+	a.models = modelRoutes{o.Models}
 	a.requests = &requests{db: o.DB, table: t.Requests, sessions: a.sessions}
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()

@@ -68,6 +68,9 @@ type Options struct {
 	Sources   *Sources
 	Tasks     Tasks
 
+	// Models is nil on a server without models to choose from.
+	Models Models
+
 	// Health reports the state of the parts of the program; nil means ready.
 	Health  func() health.Report
 	Version string

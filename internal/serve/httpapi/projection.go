@@ -391,6 +391,11 @@ func (p *projection) finish(buf []byte) ([]byte, []effect) {
 	}
 	p.open(string(kind)+":"+r.request, kind, r.endTS, r.session, "llm", r.request)
 	p.data = appendField(p.data, "content", content)
+	if r.final != nil && len(r.final.Notes) > 0 {
+		if notes, err := json.Marshal(r.final.Notes); err == nil {
+			p.data = appendRaw(p.data, "notes", notes)
+		}
+	}
 	if r.final != nil && r.final.Usage != nil {
 		if usage, err := json.Marshal(r.final.Usage); err == nil {
 			p.data = appendRaw(p.data, "usage", usage)

@@ -133,8 +133,9 @@ func (a *api) routes() []route {
 			status: 200, result: "The session.", endpoint: reply(a.sessions.get),
 		},
 		{
-			method: "PATCH", path: "/sessions/{id}", needs: sessions, summary: "Rename a conversation.",
-			status: 200, result: "The session.", endpoint: replyTo(requiredBody, a.sessions.rename),
+			method: "PATCH", path: "/sessions/{id}", needs: sessions, summary: "Rename a conversation, or choose its model, effort, or instructions.",
+			description: "A choice takes effect with the next request. An empty text follows the configuration again.",
+			status:      200, result: "The session.", endpoint: replyTo(requiredBody, a.sessions.change),
 		},
 		{
 			method: "DELETE", path: "/sessions/{id}", needs: sessions, summary: "Delete a conversation.",
@@ -174,6 +175,12 @@ func (a *api) routes() []route {
 				{name: "before", doc: "The next of an earlier response.", schema: `{"type":"string"}`},
 			},
 			status: 200, result: "The matches.", endpoint: reply(a.searches.search),
+		},
+
+		{
+			method: "GET", path: "/models", needs: a.models.available, summary: "List models to choose for a conversation.",
+			description: "Lists the models that the configuration names, and those of the catalog at the configured providers.",
+			status:      200, result: "The models.", endpoint: reply(a.models.list),
 		},
 
 		// Events

@@ -45,6 +45,7 @@ type SessionTable interface {
 	// token before.
 	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)
 	SetTitle(tx *db.Tx, id, title string) error
+	SetChoice(tx *db.Tx, id string, c session.Choice) error
 	// SessionsTitled lists sessions whose title contains text.
 	SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error)
 }
@@ -56,6 +57,7 @@ type sessions struct {
 	inbox environment.Inbox
 	// platforms are the clients whose sessions cannot be created here.
 	platforms []string
+	models    Models // nil on a server without models to choose from
 	now       func() time.Time
 }
 
@@ -161,29 +163,87 @@ func (s *sessions) get(r *http.Request) (session.Session, error) {
 	return s.find(r.Context(), r.PathValue("id"))
 }
 
-type newTitle struct {
-	Title string `json:"title"`
+// sessionChange has the fields to change; absent ones stay as they are.
+type sessionChange struct {
+	Title *string `json:"title,omitempty"`
+	// Model, Effort, and Instructions are those of the next requests; "" follows the
+	// configuration.
+	Model        *string `json:"model,omitempty"`
+	Effort       *string `json:"effort,omitempty"`
+	Instructions *string `json:"instructions,omitempty"`
 }
 
-func (s *sessions) rename(r *http.Request, in newTitle) (renamed session.Session, err error) {
-	title := text.SingleLine(in.Title)
-	if n := utf8.RuneCountInString(title); n == 0 || n > maxTitle {
-		return renamed, fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
+// check normalizes the change.
+func (c *sessionChange) check() error {
+	if c.Title == nil && c.Model == nil && c.Effort == nil && c.Instructions == nil {
+		return fault.InvalidField("title", "Nothing to change: send title, model, effort, or instructions.")
+	}
+	if c.Title != nil {
+		*c.Title = text.SingleLine(*c.Title)
+		if n := utf8.RuneCountInString(*c.Title); n == 0 || n > maxTitle {
+			return fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
+		}
+	}
+	if c.Instructions != nil && len(*c.Instructions) > session.MaxInstructions {
+		return fault.InvalidField("instructions", "Instructions have at most %d bytes.", session.MaxInstructions)
+	}
+	return nil
+}
+
+// apply returns the choice after the change.
+func (c *sessionChange) apply(choice session.Choice) session.Choice {
+	for _, field := range []struct{ from, into *string }{{c.Model, &choice.Model}, {c.Effort, &choice.Effort}, {c.Instructions, &choice.Instructions}} {
+		if field.from != nil {
+			*field.into = strings.TrimSpace(*field.from)
+		}
+	}
+	return choice
+}
+
+func (s *sessions) change(r *http.Request, in sessionChange) (changed session.Session, err error) {
+	if err := in.check(); err != nil {
+		return changed, err
 	}
 	id := r.PathValue("id")
 	err = s.db.Update(r.Context(), func(tx *db.Tx) error {
-		if _, err := s.table.Session(tx, id); err != nil {
+		before, err := s.table.Session(tx, id)
+		if err != nil {
 			return err
 		}
-		if err := s.table.SetTitle(tx, id, title); err != nil {
+		if in.Title != nil {
+			if err := s.table.SetTitle(tx, id, *in.Title); err != nil {
+				return err
+			}
+		}
+		if choice := in.apply(before.Choice); choice != before.Choice {
+			if err := s.checkChoice(in, choice); err != nil {
+				return err
+			}
+			if err := s.table.SetChoice(tx, id, choice); err != nil {
+				return err
+			}
+		}
+		if changed, err = s.table.Session(tx, id); err != nil {
 			return err
 		}
-		if renamed, err = s.table.Session(tx, id); err != nil {
-			return err
-		}
-		return s.announce(tx, event.SessionUpdated, id+":"+newID(), renamed)
+		return s.announce(tx, event.SessionUpdated, id+":"+newID(), changed)
 	})
-	return renamed, err
+	return changed, err
+}
+
+// checkChoice checks the changed parts of a choice: a model that has become unknown must
+// not prevent a change of the instructions.
+func (s *sessions) checkChoice(in sessionChange, choice session.Choice) error {
+	if in.Model == nil && in.Effort == nil {
+		return nil
+	}
+	if s.models == nil {
+		return &fault.Error{Kind: fault.Unavailable, Code: "no_models", Message: "This server has no models to choose from."}
+	}
+	if in.Model == nil {
+		choice.Model = ""
+	}
+	return s.models.Check(choice)
 }
 
 func (s *sessions) delete(r *http.Request) error {

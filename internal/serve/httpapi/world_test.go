@@ -168,6 +168,17 @@ func (s *tables) Running(q db.Queryer, id string) (out []session.Request, err er
 	return out, err
 }
 
+func (s *tables) SetChoice(_ *db.Tx, id string, c session.Choice) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.sessions {
+		if s.sessions[i].ID == id {
+			s.sessions[i].Choice = c
+		}
+	}
+	return nil
+}
+
 func (s *tables) SetTitle(_ *db.Tx, id, title string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

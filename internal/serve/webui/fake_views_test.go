@@ -136,18 +136,27 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		return object{"status": "ready", "parts": []object{{"name": "database", "status": "ok"}, {"name": "disk", "status": "warning", "message": "900 MiB free"}}}
 	})
 	api("PATCH /sessions/{id}", func(_ http.ResponseWriter, r *http.Request) any {
-		var in struct{ Title string }
+		var in struct{ Title, Model, Effort *string }
 		_ = json.NewDecoder(r.Body).Decode(&in)
 		var renamed object
 		f.set(func() {
 			for _, s := range f.sessions {
 				if s["id"] == r.PathValue("id") {
-					s["title"] = in.Title
+					for field, value := range map[string]*string{"title": in.Title, "model": in.Model, "effort": in.Effort} {
+						if value != nil {
+							s[field] = *value
+						}
+					}
 					renamed = s
 				}
 			}
 		})
 		return renamed
+	})
+	api("GET /models", func(http.ResponseWriter, *http.Request) any {
+		return object{"default": "p/usual", "efforts": []string{"low", "high"}, "models": []object{
+			{"model": "p/usual", "name": "Usual", "contextTokens": 200000}, {"model": "p/other", "images": true},
+		}}
 	})
 	read("GET /sessions/{id}", func(r *http.Request) any {
 		for _, s := range f.sessions {

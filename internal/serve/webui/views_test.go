@@ -68,6 +68,25 @@ func TestAConversationIsRenamed(t *testing.T) {
 	p.Until("Escape keeps it", "!document.getElementById('ask').open && document.getElementById('title').innerText === 'New name'")
 }
 
+func TestTheModelOfAConversationIsChosen(t *testing.T) {
+	f, p := talk(t)
+	p.Until("it can be chosen", "!document.getElementById('model').hidden && document.getElementById('model').innerText === 'Model'")
+	p.Click("#model")
+	p.Until("the picker offers the models", "document.getElementById('ask').open && document.getElementById('ask-models').children.length === 2 && document.getElementById('ask-model').placeholder === 'p/usual'")
+	p.Do(chromedp.SendKeys("#ask-model", "p/other"), chromedp.SetValue("#ask-effort", "high"))
+	p.Click("#ask-yes")
+	p.Shows("#model", "Model: other")
+	var model, effort any
+	f.set(func() { model, effort = f.sessions[0]["model"], f.sessions[0]["effort"] })
+	if model != "p/other" || effort != "high" {
+		t.Errorf("the server has the model %v and the effort %v", model, effort)
+	}
+	p.Click("#model")
+	p.Until("it opens with the choice", "document.getElementById('ask').open && document.getElementById('ask-model').value === 'p/other'")
+	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.Until("Escape keeps it", "!document.getElementById('ask').open && document.getElementById('model').innerText === 'Model: other'")
+}
+
 func TestRequestHasATimeline(t *testing.T) {
 	_, p := furnished(t, "", "#/requests", 1100, 900)
 	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")

@@ -64,6 +64,10 @@ func commands() []command {
 		{name: "new", description: "Begin a new conversation. The old one is kept.", plan: planNew},
 		{name: "reset", description: "Begin a new conversation, like /new.", plan: planNew},
 		{name: "queue", description: "Show what is being answered and what waits.", plan: planQueue},
+		{
+			name: "model", description: "Show or choose the model that answers here.", plan: planModel,
+			options: []wireCommandOption{{Name: optionModel, Description: "A model from the list that /model shows, or “default”.", Type: optionString}},
+		},
 		{name: "status", description: "Show the work in progress.", plan: planStatus},
 		{name: commandHelp, description: "Show how to use the bot.", plan: planHelp},
 		{name: "Ask about this", menu: true, plan: planAsk},

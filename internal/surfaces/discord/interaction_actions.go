@@ -11,7 +11,7 @@ import (
 )
 
 const helpText = "Mention me, reply to me, or send me a private message, and I answer. While I work, reply to my answer to add information; reply and mention me to change the task. " +
-	"The Stop button or /stop ends the answer, /status shows what I am working on, and /queue what waits. /new begins a new conversation. To ask about a message, open its menu and select Apps, “Ask about this”."
+	"The Stop button or /stop ends the answer, /status shows what I am working on, and /queue what waits. /model chooses the model, and /new begins a new conversation. To ask about a message, open its menu and select Apps, “Ask about this”."
 
 // newConversationText confirms /new.
 const newConversationText = "This is a new conversation: I no longer see the messages before it. They are kept, and you can find them on the page."

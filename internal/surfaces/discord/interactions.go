@@ -59,6 +59,10 @@ type interaction struct {
 		Name     string `json:"name"`
 		CustomID string `json:"custom_id"`
 		TargetID string `json:"target_id"`
+		Options  []struct {
+			Name  string          `json:"name"`
+			Value json.RawMessage `json:"value"`
+		} `json:"options"`
 		Resolved struct {
 			Messages map[string]wireMessage `json:"messages"`
 		} `json:"resolved"`
@@ -69,6 +73,16 @@ type interaction struct {
 	// requestID is the request to stop, "" for none; reply is the text to show
 	// for an action that is already done.
 	requestID, reply string
+}
+
+// option returns the value of a text parameter of a command, "" for none.
+func (i interaction) option(name string) (value string) {
+	for _, o := range i.Data.Options {
+		if o.Name == name {
+			_ = json.Unmarshal(o.Value, &value) // another type counts as absent
+		}
+	}
+	return value
 }
 
 // person returns the author of the interaction and whether they are a moderator

@@ -71,6 +71,15 @@ type Interactions interface {
 	Ask(tx *db.Tx, m surface.Message, by surface.User) error
 }
 
+// A ModelPicker chooses the models of channels.
+type ModelPicker interface {
+	// Models returns the model that answers in a channel, and those to choose from.
+	Models(ctx context.Context, channelID string) (current string, selectable []string, err error)
+	// ChooseModel makes a model that of a channel; "" follows the configuration
+	// again. interactionID makes the change unique.
+	ChooseModel(tx *db.Tx, channelID, interactionID, model string) error
+}
+
 // Options configures an [Adapter]. DB, Tables, and Blobs are required.
 type Options struct {
 	Config
@@ -78,6 +87,8 @@ type Options struct {
 	Tables       Tables
 	Blobs        Blobs
 	Interactions Interactions
+	// Models is nil if people cannot choose a model.
+	Models ModelPicker
 	// Scrub removes secrets from outgoing text.
 	Scrub  func(string) string
 	Logger *slog.Logger

@@ -44,6 +44,7 @@ var neighbors = map[string]string{
 	"model/responses": "model/llm",
 	"model/demo":      "model/llm",
 	"model/trial":     "model/llm",
+	"model/fallback":  "model/llm",
 
 	"engine/bus":       "engine/db",
 	"engine/delivery":  "engine/bus engine/db",

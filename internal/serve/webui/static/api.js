@@ -68,6 +68,8 @@ export const sessions = (limit) => page('sessions', `/sessions?limit=${limit}`);
 export const oneSession = (id) => call('GET', session(id));
 export const createSession = (title) => call('POST', '/sessions', { title });
 export const renameSession = (id, title) => call('PATCH', session(id), { title });
+export const chooseModel = (id, choice) => call('PATCH', session(id), choice);
+export const models = () => call('GET', '/models');
 export const deleteSession = (id) => call('DELETE', session(id));
 export const search = (q, before, signal) => call('GET', `/search${query({ q, before, limit: 30 })}`, undefined, { signal });
 // messages also returns the output so far of running requests, as frames.

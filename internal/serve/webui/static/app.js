@@ -4,7 +4,7 @@
 import * as api from './api.js';
 import { Conversation } from './conversation.js';
 import * as deadLetters from './deadletters.js';
-import { askForText, confirmed } from './dialog.js';
+import { askForModel, askForText, confirmed } from './dialog.js';
 import * as events from './events.js';
 import * as health from './health.js';
 import { Hub } from './hub.js';
@@ -147,7 +147,9 @@ function drawList() {
   const talking = !get('talk').hidden;
   const id = talking ? conversation.id : '';
   sidebar.draw(sessions, id, more);
-  get('rename').hidden = !sessionOf(id);
+  get('rename').hidden = get('model').hidden = !sessionOf(id);
+  const chosen = sessionOf(id)?.model;
+  get('model').textContent = chosen ? `Model: ${chosen.slice(chosen.lastIndexOf('/') + 1)}` : 'Model';
   get('story').hidden = !id;
   if (!talking) return;
   get('story').href = to(['requests'], { session: id });
@@ -192,6 +194,19 @@ async function rename(session) {
   try {
     const renamed = await api.renameSession(session.id, title);
     setSessions(sessions.map((s) => (s.id === renamed.id ? renamed : s)));
+    drawList();
+  } catch (failure) {
+    problem(failure.message);
+  }
+}
+
+async function pickModel(session) {
+  problem('');
+  try {
+    const choice = await askForModel(await api.models(), session);
+    if (!choice) return;
+    const changed = await api.chooseModel(session.id, choice);
+    setSessions(sessions.map((s) => (s.id === changed.id ? changed : s)));
     drawList();
   } catch (failure) {
     problem(failure.message);
@@ -256,6 +271,7 @@ setInterval(async () => {
 // --- start ------------------------------------------------------------------
 
 get('rename').addEventListener('click', () => rename(sessionOf(conversation.id)));
+get('model').addEventListener('click', () => pickModel(sessionOf(conversation.id)));
 get('skip').addEventListener('click', (e) => {
   e.preventDefault();
   if (get('talk').hidden) get('view').focus();

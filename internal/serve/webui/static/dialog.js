@@ -14,16 +14,22 @@ function open(question, verb, keep, danger) {
   return new Promise((done) => { decide = done; });
 }
 
+// fields shows only the fields of one question.
+function fields(name) {
+  get('ask-field').hidden = name !== 'text';
+  get('ask-picks').hidden = name !== 'model';
+}
+
 // confirmed asks before an action that cannot be undone.
 export async function confirmed(question, verb = 'Delete', keep = 'Cancel') {
-  get('ask-field').hidden = true;
+  fields('');
   return Boolean(await open(question, verb, keep, true));
 }
 
 // askForText asks for a line of text. It returns null if the dialog is cancelled.
 export async function askForText(question, value, verb) {
   const field = get('ask-field');
-  field.hidden = false;
+  fields('text');
   field.value = value;
   const answer = open(question, verb, 'Cancel', false);
   field.focus();
@@ -31,12 +37,31 @@ export async function askForText(question, value, verb) {
   return (await answer) ? field.value.trim() || null : null;
 }
 
+// askForModel asks for the model and the effort of a conversation. Empty values follow the
+// configuration. It returns null if the dialog is cancelled.
+export async function askForModel({ models, efforts, default: usual }, { model = '', effort = '' }) {
+  fields('model');
+  const [name, how] = [get('ask-model'), get('ask-effort')];
+  get('ask-models').replaceChildren(...models.map((m) => {
+    const facts = [m.name, m.contextTokens && `${Math.round(m.contextTokens / 1000)}k`, m.images && 'images', m.thinking && 'thinking'];
+    return new Option(facts.filter(Boolean).join(' · '), m.model);
+  }));
+  how.replaceChildren(new Option('default', ''), ...efforts.map((e) => new Option(e, e)));
+  [name.value, name.placeholder, how.value] = [model, usual, effort];
+  const answer = open('Model of this conversation, from the next answer on', 'Choose', 'Cancel', false);
+  name.focus();
+  name.select();
+  return (await answer) ? { model: name.value.trim(), effort: how.value } : null;
+}
+
 // The submit event carries the button. The dialog's close event would be too late:
 // the next question may already be open.
 get('ask').addEventListener('submit', (e) => decide(e.submitter?.value === 'yes'));
 get('ask').addEventListener('cancel', () => decide(null));
-get('ask-field').addEventListener('keydown', (e) => {
-  if (e.key !== 'Enter') return;
-  e.preventDefault();
-  get('ask-yes').click();
-});
+for (const id of ['ask-field', 'ask-model']) {
+  get(id).addEventListener('keydown', (e) => {
+    if (e.key !== 'Enter') return;
+    e.preventDefault();
+    get('ask-yes').click();
+  });
+}

@@ -394,6 +394,7 @@ function finish(state, request, how, payload, reason) {
   request.provisional = false;
   request.paused = null;
   request.usage = payload.usage ?? null;
+  request.notes = payload.notes ?? [];
   request.reason = reason || null;
   // The end contains the complete text: a difference means that some was missed.
   const shown = request.blocks.filter((b) => b.kind === 'text').map((b) => b.text).join('');

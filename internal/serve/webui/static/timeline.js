@@ -124,6 +124,9 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
       case 'model_failed':
         out.push({ ...entry, tone: 'warn', title: 'Model call failed', note: `${data.error} Retried after ${duration(data.delayMs)}.` });
         break;
+      case 'model_switched':
+        out.push({ ...entry, tone: 'warn', title: `${data.to} continued for ${data.from}`, note: data.reason });
+        break;
       case 'tool_start': {
         const tool = { ...entry, tone: 'run', title: data.name, note: shortDisplay(data), input: data.args, status: 'running' };
         tools.set(data.toolCallId, tool);

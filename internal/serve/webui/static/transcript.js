@@ -195,7 +195,7 @@ export class Transcript {
       case 'cancelled':
         return [el('p', { className: 'note' }, 'Stopped.'), this.about(request)];
       default:
-        return [this.about(request)];
+        return [...(request.notes ?? []).map((note) => el('p', { className: 'note' }, note)), this.about(request)];
     }
   }
 
