@@ -56,8 +56,16 @@ var (
 )
 
 // rowChecksum returns the checksum of a row of values of the types int64, int, bool,
-// string, []byte and nil.
-func rowChecksum(values ...any) int64 {
+// string, []byte and nil. Text counts in the form in which every engine stores it.
+func rowChecksum(values ...any) int64 { return checksumOf(db.CleanText, values) }
+
+// matches reports whether a row has a checksum. Rows that an older version wrote on SQLite
+// may contain text that only SQLite stores.
+func matches(checksum int64, values []any) bool {
+	return rowChecksum(values...) == checksum || checksumOf(func(text string) string { return text }, values) == checksum
+}
+
+func checksumOf(form func(text string) string, values []any) int64 {
 	parts := make([][]byte, 0, 2*len(values))
 	for _, v := range values {
 		switch v := v.(type) {
@@ -74,7 +82,7 @@ func rowChecksum(values ...any) int64 {
 			}
 			parts = append(parts, kindInteger, []byte{n, 0, 0, 0, 0, 0, 0, 0})
 		case string:
-			parts = append(parts, kindText, []byte(v))
+			parts = append(parts, kindText, []byte(form(v)))
 		case []byte:
 			if len(v) == 0 { // an empty blob and NULL read the same
 				parts = append(parts, kindNull)
@@ -90,7 +98,7 @@ func rowChecksum(values ...any) int64 {
 
 // decodeRow verifies the checksum of a row and decodes its data.
 func decodeRow(t checksummed, checksum int64, data []byte, into any, values ...any) error {
-	if rowChecksum(values...) != checksum {
+	if !matches(checksum, values) {
 		return t.damaged(values)
 	}
 	if err := json.Unmarshal(data, into); err != nil {

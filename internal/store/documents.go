@@ -116,6 +116,7 @@ func (d documents[T]) add(tx *db.Tx, key string, v T, columns ...any) (added boo
 }
 
 func (d documents[T]) args(key string, v T, columns []any) ([]any, error) {
+	key = db.CleanText(key)
 	data, checksum, err := d.encode(key, v)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func (Inbox) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []b
 	err = tx.QueryRow(`SELECT value, at, checksum FROM inbox WHERE source = ? AND external_id = ?`, source, externalID).
 		Scan(&prior, &at, &checksum)
 	switch {
-	case err == nil && rowChecksum(source, externalID, prior, at) != checksum:
+	case err == nil && !matches(checksum, []any{source, externalID, prior, at}):
 		return nil, false, inboxTable.damaged([]any{source, externalID})
 	case err == nil:
 		return prior, true, nil

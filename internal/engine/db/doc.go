@@ -44,6 +44,18 @@
 // # Engines
 //
 // The group commit, the readers, and the transactions know the database only through
-// the interfaces engine and conn (engine.go). The files sqlite_*.go implement them.
-// Callers see only [Queryer], [Rows], [Row], and [Result], and never database/sql.
+// the interfaces engine and conn (engine.go). The files sqlite_*.go and postgres*.go
+// implement them. Callers see only [Queryer], [Rows], [Row], and [Result].
+//
+// A statement is written once, in the common subset of both dialects: ON CONFLICT with
+// its target, aliases on subqueries, CASE instead of iif and of max with two arguments,
+// integers instead of booleans, types in capitals. PostgreSQL gets $1 for ?, BIGINT for
+// INTEGER, and functions with the names of those of SQLite that statements use
+// (json_each of a list, ->> of stored JSON). [Alternative] is for the rest.
+//
+// On PostgreSQL, a statement that [Tx.Exec] was asked to run may be sent later: with the
+// next query, when its result is needed, or with the COMMIT. A transaction without reads
+// takes one round trip. Each group commit changes the row of the table writers, which
+// tells after a lost connection whether the commit happened, and which rejects the
+// commits of a process whose place another one has taken.
 package db

@@ -43,6 +43,7 @@ const (
 	codeReadOnly          = "25006"
 	codeNoPrivilege       = "42501"
 	codeNoDatabase        = "3D000"
+	codeNoSchema          = "3F000" // there is none, or the user may not use it
 	codeStarting          = "57P03"
 	codeSerialization     = "40001"
 	codeDeadlock          = "40P01"
@@ -88,7 +89,7 @@ func postgresFault(err error) error {
 		return unavailable("database_connections", "PostgreSQL accepts no more connections. Raise max_connections or the limit of the user, or end other connections.")
 	case code == codeReadOnly:
 		return unavailable("database_read_only", "PostgreSQL is read-only: it is a standby, or it has been set so. Point LILAC_DB_URL at the primary.")
-	case code == codeNoPrivilege:
+	case code == codeNoPrivilege, code == codeNoSchema:
 		return unavailable("database_rights", "The user of the database lacks a right: "+pgMessage(err)+". Grant it USAGE and CREATE on the schema, and the ownership of its tables.")
 	case code == codeNoDatabase:
 		return unavailable("database_missing", "PostgreSQL has no such database: "+pgMessage(err)+". Create it with createdb.")

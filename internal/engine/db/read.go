@@ -80,7 +80,7 @@ func (d *DB) readOn(c *conn, r *read) (err error) {
 			err = errors.Join(err, fmt.Errorf("end read: %w", end))
 		}
 	}()
-	return r.fn(reader{r.ctx, *c})
+	return d.explain(r.fn(reader{r.ctx, *c}))
 }
 
 // reader is the Queryer of one read.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+
+	"lilac/internal/foundation/fault"
 )
 
 // update is one call of Update or UpdateRelaxed.
@@ -217,11 +219,23 @@ func (d *DB) tryCommit(group []*update, run func(*update) error) error {
 	d.rollback(group)
 	if errors.Is(err, errStatement) {
 		if len(group) == 1 {
-			group[0].err = err
+			group[0].err = d.explain(err)
 		}
 		return errRepeat
 	}
 	return d.engine.classify(err)
+}
+
+// explain returns the fault of an engine's error that has its own sentence, such as a full
+// disk. It returns other errors, such as that of a duplicate key, as they are.
+func (d *DB) explain(err error) error {
+	if !IsEngineError(err) {
+		return err
+	}
+	if explained := d.engine.classify(err); isFull(err) || fault.ToWire(explained).Code != "" {
+		return explained
+	}
+	return err
 }
 
 // runBare runs a closure without a savepoint. If the closure failed before it wrote,

@@ -148,7 +148,7 @@ func (g *group) writeDeadLetter(tx *db.Tx, e *entry) error {
 		return fmt.Errorf("encode dead letter: %w", err)
 	}
 	d := bus.DeadLetter{
-		ID: ulid.MustNewDefault(tx.Now()).String(), Group: g.name.name, Reason: e.reason, Attempts: e.attempt, At: tx.Now().UnixMilli(),
+		ID: ulid.MustNewDefault(tx.Now()).String(), Group: g.name.name, Reason: db.CleanText(e.reason), Attempts: e.attempt, At: tx.Now().UnixMilli(),
 	}
 	topic := string(g.name.topic)
 	_, err = tx.Exec(`INSERT INTO bus_dead_letters (id, grp, topic, seq, event, reason, attempts, at, sum)

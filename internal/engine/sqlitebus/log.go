@@ -87,6 +87,8 @@ func (b *Bus) append(tx *db.Tx, events []event.Event) error {
 
 func (b *Bus) appendOne(tx *db.Tx, e event.Event) (*record, error) {
 	at := tx.Now().UnixMilli()
+	// The checksum must hold on every engine.
+	e.ID, e.Type, e.Key, e.Lane = db.CleanText(e.ID), event.Type(db.CleanText(string(e.Type))), db.CleanText(e.Key), db.CleanText(e.Lane)
 	t, err := b.topic(tx, e.Topic, at)
 	if err != nil {
 		return nil, err

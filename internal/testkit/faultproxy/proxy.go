@@ -35,6 +35,7 @@ type faults struct {
 	ignoreNext bool          // the next connection is accepted and never served
 	loseAnswer bool          // the next answer is lost and its connection closed
 	loseAfter  []byte        // a request with this text sets loseAnswer
+	loseOne    bool          // after one lost answer, loseAnswer and loseAfter end
 	delay      time.Duration // before each chunk of an answer
 	rate       int64         // bytes per second in each direction; 0 is unlimited
 }
@@ -115,6 +116,14 @@ func (p *Proxy) LoseAnswers(on bool) {
 // LoseAnswerTo loses answers, as [Proxy.LoseAnswers] does, once a request that
 // contains the text has been passed on.
 func (p *Proxy) LoseAnswerTo(text string) { p.set(func() { p.faults.loseAfter = []byte(text) }) }
+
+// LoseOneAnswerTo is like LoseAnswerTo, but only one answer is lost.
+func (p *Proxy) LoseOneAnswerTo(text string) {
+	p.set(func() { p.faults.loseAfter, p.faults.loseOne = []byte(text), true })
+}
+
+// LostOne reports whether the answer of LoseOneAnswerTo was lost.
+func (p *Proxy) LostOne() bool { return !p.fault().loseOne }
 
 func (p *Proxy) set(change func()) {
 	p.mu.Lock()
@@ -240,6 +249,9 @@ func (p *Proxy) request(to net.Conn, chunk []byte) bool {
 func (p *Proxy) answer(to net.Conn, chunk []byte) bool {
 	f := p.fault()
 	if f.loseAnswer {
+		if f.loseOne {
+			p.set(func() { p.faults.loseAnswer, p.faults.loseAfter, p.faults.loseOne = false, nil, false })
+		}
 		return false
 	}
 	time.Sleep(f.delay)

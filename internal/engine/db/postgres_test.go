@@ -1,0 +1,252 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
+	"lilac/internal/testkit/faultproxy"
+	"lilac/internal/testkit/postgrestest"
+)
+
+// onServer opens a database whose connections lead to an address.
+func onServer(t *testing.T, addr, schema string, change func(*db.Options)) (*db.DB, error) {
+	t.Helper()
+	opt := db.Options{Dir: t.TempDir(), Migrations: tables, URL: postgrestest.URLAt(addr, schema)}
+	if change != nil {
+		change(&opt)
+	}
+	d, err := db.Open(t.Context(), opt)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return d, err
+}
+
+func startPostgres(t *testing.T, settings ...string) *postgrestest.Server {
+	t.Helper()
+	if !effort.Full() && os.Getenv("LILAC_TEST_DB") == "" || dbtest.Postgres() { // the second run tests the same
+		t.Skip("PostgreSQL is tested with CI=true, or with LILAC_TEST_DB=both")
+	}
+	s := postgrestest.Start(t, settings...)
+	if err := s.Do("CREATE SCHEMA one"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(d *db.DB, id string) error {
+	return d.Update(context.Background(), func(tx *db.Tx) error { return insert(tx, id) })
+}
+
+// A connection that is cut during a COMMIT: the caller hears what happened, and nothing is
+// done twice. The primary key would reject a second insert.
+func TestTheOutcomeOfACommitIsKnownAfterTheConnectionWasCut(t *testing.T) {
+	s := startPostgres(t)
+	proxy := faultproxy.Start(t, s.Addr())
+	d, err := onServer(t, proxy.Addr, "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		proxy.Cut() // the statements are prepared again, so that the text below is sent
+		proxy.LoseOneAnswerTo("COMMIT")
+		if err := put(d, fmt.Sprint("answer lost ", i)); err != nil {
+			t.Errorf("the server has committed, and the caller hears: %v", err)
+		}
+		if !proxy.LostOne() {
+			t.Error("control: no answer was lost")
+		}
+	}
+	if n := count(t, d); n != 5 {
+		t.Errorf("%d rows, want 5", n)
+	}
+	if bad := d.Healthy(); bad != nil {
+		t.Errorf("unhealthy after the connection is back: %v", bad)
+	}
+}
+
+// A lost connection before the COMMIT repeats the closure; the caller does not notice.
+func TestAWriteSurvivesALostConnection(t *testing.T) {
+	s := startPostgres(t)
+	proxy := faultproxy.Start(t, s.Addr())
+	d, err := onServer(t, proxy.Addr, "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	err = d.Update(t.Context(), func(tx *db.Tx) error {
+		runs++
+		var n int
+		if err := tx.QueryRow("SELECT count(*) FROM t").Scan(&n); err != nil {
+			return err
+		}
+		if runs == 1 {
+			proxy.Cut()
+		}
+		return insert(tx, "a")
+	})
+	if n := count(t, d); err != nil || n != 1 || runs != 2 {
+		t.Errorf("%v; %d rows after %d runs, want one row after two", err, n, runs)
+	}
+	proxy.Cut()
+	if n := count(t, d); n != 1 {
+		t.Errorf("a read on a lost connection: %d rows", n)
+	}
+}
+
+// A process whose database belongs to another one writes nothing more.
+func TestAProcessThatWasReplacedWritesNothing(t *testing.T) {
+	s := startPostgres(t)
+	first, err := onServer(t, s.Addr(), "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := put(first, "first"); err != nil {
+		t.Fatal(err)
+	}
+	second, err := onServer(t, s.Addr(), "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"stale", "stale again"} {
+		if err := put(first, id); fault.ToWire(err).Code != db.CodeTakenOver {
+			t.Errorf("a write of the first process: %v", err)
+		}
+	}
+	if err := first.Probe(t.Context(), 0); fault.ToWire(err).Code != db.CodeTakenOver {
+		t.Errorf("the probe of the first process: %v", err)
+	}
+	if err := put(second, "second"); err != nil {
+		t.Error(err)
+	}
+	if n := count(t, second); n != 2 {
+		t.Errorf("%d rows, want those of each process while it was the owner", n)
+	}
+}
+
+func TestFaultsOfPostgresSayWhatToDo(t *testing.T) {
+	s := startPostgres(t)
+	d, err := onServer(t, s.Addr(), "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(what string, err error, code, text string) {
+		t.Helper()
+		if wire := fault.ToWire(err); wire.Code != code || !strings.Contains(wire.Message, text) {
+			t.Errorf("%s: %v; want the code %q and %q", what, err, code, text)
+		}
+	}
+	do := func(statements string) {
+		t.Helper()
+		if err := s.Do(statements); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(`SET search_path = one; CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$;
+		CREATE TRIGGER full_disk BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION full_disk()`)
+	err = put(d, "a")
+	says("a full disk", err, "", "disk of PostgreSQL is full")
+	if !errors.Is(err, syscall.ENOSPC) || !db.IsEngineError(err) {
+		t.Errorf("a full disk: %v", err)
+	}
+	do(`DROP TRIGGER full_disk ON one.t`)
+	if err := put(d, "a"); err != nil {
+		t.Errorf("after there is space again: %v", err)
+	}
+
+	do(`CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`)
+	do(`CREATE SCHEMA two; CREATE ROLE poor LOGIN; GRANT USAGE ON SCHEMA two TO poor; CREATE ROLE few LOGIN CONNECTION LIMIT 0;
+		CREATE TABLE two.strange (x int); CREATE SCHEMA three`)
+	open := func(from, to string) error {
+		d, err := onServer(t, s.Addr(), "three", func(o *db.Options) { o.URL = strings.Replace(o.URL, from, to, 1) })
+		if err == nil {
+			err = put(d, "a")
+		}
+		return err
+	}
+	says("too few rights", open("postgres@", "poor@"), "database_rights", "Grant it")
+	says("too few connections", open("postgres@", "few@"), "database_connections", "max_connections")
+	says("no such database", open("/postgres?", "/nothing?"), "database_missing", "createdb")
+	says("no such user", open("postgres@", "nobody@"), "database_login", "pg_hba.conf")
+	says("another encoding", open("/postgres?", "/latin?"), "database_encoding", "UTF8")
+	says("another program's tables", open("three", "two"), "foreign_database", "was not changed")
+	says("read-only", open("sslmode", "default_transaction_read_only=on&sslmode"), "database_read_only", "primary")
+	s.Stop()
+	says("a stopped server", put(d, "b"), "database_unreachable", "Check that it runs")
+	if err := s.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(d, "b"); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	if n := count(t, d); n != 2 {
+		t.Errorf("%d rows, want 2", n)
+	}
+}
+
+// A group commit without reads takes one round trip, and each read takes one more.
+func TestRoundTripsOfATransaction(t *testing.T) {
+	s := startPostgres(t)
+	var trips atomic.Int64
+	d, err := onServer(t, s.Addr(), "one", func(o *db.Options) { o.OnRoundTrip = func() { trips.Add(1) } })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		want int64
+		do   func(tx *db.Tx) error
+	}{
+		"writes": {1, func(tx *db.Tx) error {
+			return errors.Join(insert(tx, "a"), insert(tx, "b"), insert(tx, "c"))
+		}},
+		"a write, a read, a write": {2, func(tx *db.Tx) error {
+			var n int
+			return errors.Join(insert(tx, "d"), tx.QueryRow("SELECT count(*) FROM t").Scan(&n), insert(tx, "e"))
+		}},
+		"control: a write whose result is needed": {2, func(tx *db.Tx) error {
+			res, err := tx.Exec("DELETE FROM t")
+			if err == nil {
+				_, err = res.RowsAffected()
+			}
+			return err
+		}},
+	} {
+		before := trips.Load()
+		if err := d.Update(t.Context(), c.do); err != nil {
+			t.Fatal(err)
+		}
+		if n := trips.Load() - before; n != c.want {
+			t.Errorf("%s: %d round trips, want %d", name, n, c.want)
+		}
+	}
+}
+
+// PostgreSQL does not store NUL; a text that contains it is stored without.
+func TestTextIsStoredWithoutNUL(t *testing.T) {
+	s := startPostgres(t)
+	d, err := onServer(t, s.Addr(), "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := put(d, "a\x00b\xff"); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	if err := d.Read(t.Context(), func(q db.Queryer) error { return q.QueryRow("SELECT id FROM t").Scan(&id) }); err != nil || id != "ab\uFFFD" {
+		t.Errorf("%q, %v", id, err)
+	}
+}
