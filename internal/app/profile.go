@@ -9,6 +9,8 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/store"
+	"lilac/internal/surfaces/discord"
 )
 
 // platformProfile implements [router.Profile] and [router.ReplyClaimer] for one
@@ -31,15 +33,23 @@ func (o platformProfile) Mode(s surface.Session) router.Mode {
 	return o.listenModes().Of(s)
 }
 
+// MayTalk reports whether a person may talk to the agent.
 func (o platformProfile) MayTalk(u surface.User) bool {
 	return o.now.Load().config.Surface.Discord.Access.Talk.People().Includes(u)
 }
 
+// Grant returns what requests with a person's messages may use.
 func (o platformProfile) Grant(u surface.User) grant.Grant {
 	if o.now.Load().config.Surface.Discord.Access.Act.People().Includes(u) {
 		return nil
 	}
 	return grant.Of(grant.Tools{From: "surface.discord.access.act", Allow: grant.Reading})
+}
+
+// Programs reports whether a session, or the channel of a thread, listens to bots.
+func (o platformProfile) Programs(s surface.Session) bool {
+	channels := o.now.Load().config.Surface.Discord.Channels
+	return channels[s.ChannelID].Bots || s.ParentChannelID != "" && channels[s.ParentChannelID].Bots
 }
 
 func (o platformProfile) Images() bool { return models{o.base}.images() }
@@ -59,7 +69,14 @@ func (r relayRequests) Mention(q db.Queryer, requestID string) (string, error) {
 }
 
 func (r relayRequests) Asker(q db.Queryer, requestID string) (string, error) {
-	return r.interactions.FirstAsker(q, requestID)
+	id, err := r.interactions.FirstAsker(q, requestID)
+	if err != nil || id == "" {
+		return "", err
+	}
+	if u, err := (store.SurfaceCache{}).User(q, discord.Platform, id); err == nil && u.Bot {
+		return "", nil // a program needs no notification, and could answer it
+	}
+	return id, nil
 }
 
 func (r relayRequests) Paused(q db.Queryer, requestID string) (bool, error) {

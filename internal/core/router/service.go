@@ -79,6 +79,8 @@ type Profile interface {
 	Names(q db.Queryer) func(text string) string
 	// Mode returns how a session listens that is not a private conversation.
 	Mode(s surface.Session) Mode
+	// Programs reports whether a session listens to other programs.
+	Programs(s surface.Session) bool
 	// Images reports whether the model sees images.
 	Images() bool
 	// MayTalk reports whether a person may talk to the agent, and Grant returns what
@@ -293,15 +295,16 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	}
 	m := Message{
 		ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), Mode: Direct,
+		Programs: s.o.Profile.Programs(session),
 		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete,
 		Mentions: facts.MentionsBot, ReplyTo: facts.ReplyToMessageID, ReplyToUs: facts.ReplyToBot,
 	}
-	if !m.FromSelf && !m.FromBot {
+	if !m.FromSelf {
 		author, err := s.author(tx, p)
 		if err != nil {
 			return Message{}, err
 		}
-		m.FromBot = !s.o.Profile.MayTalk(author) // like a program, the person is not heard
+		m.FromSelf = !s.o.Profile.MayTalk(author) // like our own messages, the message wakes nobody
 	}
 	direct := facts.IsDMBased || !complete && session.Kind == surface.Direct
 	if !direct {
@@ -392,6 +395,9 @@ func (s *Service) carry(tx *db.Tx, t target, _ State, e Effect) error {
 		return s.publish(tx, t, e.RequestID, "cancel:"+e.RequestID, event.RequestCancel{Reason: detailDeleted})
 	case Undeliver:
 		return s.o.Table.UnmarkForwarded(tx, s.o.Platform, t.sessionID, e.MessageIDs)
+	case Ignore:
+		s.o.Logger.Warn("ignoring a message of a program: too many of them woke the agent, and no person did in between", "session_id", t.sessionID, "message_id", e.MessageID)
+		return nil
 	case Acknowledge:
 		if s.o.Marks == nil {
 			return nil

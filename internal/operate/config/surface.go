@@ -84,7 +84,8 @@ func (d Discord) Meant() bool {
 
 // A DiscordChannel holds the settings that differ in one channel.
 type DiscordChannel struct {
-	Mode  string       `json:"mode,omitempty" jsonschema:"mention or active."`
+	Mode  string       `json:"mode,omitempty" jsonschema:"mention or active. Without it, the channel has the mode of all others, and needs another setting."`
+	Bots  bool         `json:"bots,omitempty" jsonschema:"Whether other bots and webhooks may wake the bot, as people do. At most five of their messages do so within ten minutes, unless a person does in between."`
 	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests in the channel and its threads may use."`
 }
 
@@ -149,7 +150,7 @@ func (c checker) checkSurface() error {
 	lists := map[string][]string{"allowedChannelIds": d.AllowedChannelIDs, "allowedGuildIds": d.AllowedGuildIDs, "allowedUserIds": d.AllowedUserIDs}
 	for channel, set := range d.Channels {
 		lists["channels"] = append(lists["channels"], channel)
-		if set.Mode != "" || len(set.Tools.Allow)+len(set.Tools.Deny) == 0 { // a channel with tools alone has the mode of the others
+		if set.Mode != "" || !set.Bots && len(set.Tools.Allow)+len(set.Tools.Deny) == 0 { // without a mode, the channel has the default one
 			found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
 		}
 		found = append(found, set.Tools.Check("surface.discord.channels."+channel+".tools"))
