@@ -37,9 +37,8 @@ type Options struct {
 	// the values that the logger redacts. Both may be nil.
 	Level   *slog.LevelVar
 	Secrets *logs.Secrets
-	// LostLogLines returns the number of log lines that could not be written; nil means that
-	// none were lost.
-	LostLogLines func() int64
+	// Log counts the log lines that were lost; nil means that none are.
+	Log *logs.LossyWriter
 	// Tracer exports spans. If it is nil, none are exported.
 	Tracer *tracing.Tracer
 	// Manager is the service manager that receives the state of the program (sd_notify).

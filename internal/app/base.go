@@ -44,6 +44,8 @@ type cores struct {
 	sources   *sources
 	// platforms holds the chat platforms.
 	platforms []*platform
+	// homes are the home directories of commands.
+	homes *homes
 	// callables is the tool server for commands. Its close method must be called.
 	callables *toolService
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"lilac/internal/core/files"
 )
 
 const (
@@ -72,7 +74,7 @@ type fileWatch struct {
 // version used, or no longer exists, and has been unchanged for settleTime. It returns when
 // ctx ends.
 func (w *fileWatch) run(ctx context.Context, ask <-chan os.Signal, reread, changed func()) error {
-	watcher, err := fsnotify.NewWatcher()
+	watcher, err := files.NewWatcher()
 	if err != nil {
 		w.warn(err)
 		return w.follow(ctx, nil, nil, func() {}, ask, reread, changed)

@@ -70,7 +70,7 @@ func (m *monitoring) describe() {
 		unsent = b.Unsent
 	}
 	observe.Describe(m.registry, observe.Program{
-		Version: m.Version, Started: time.Now(), Bus: m.bus, Health: m.report, Running: m.runner.Active, Unsent: unsent, LostLogLines: m.LostLogLines,
+		Version: m.Version, Started: time.Now(), Bus: m.bus, Health: m.report, Running: m.runner.Active, Unsent: unsent, LostLogLines: m.lostLogLines,
 		Sessions: func(ctx context.Context) (n int, err error) {
 			err = m.db.Read(ctx, func(q db.Queryer) error {
 				busy, err := m.store.States.Unfinished(q)
@@ -171,9 +171,27 @@ func (m *monitoring) report() health.Report {
 	if trouble := m.reloadTrouble.Load(); trouble != nil {
 		part.Status, part.Message = health.Warning, *trouble
 	}
-	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart())
+	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart(), m.logPart())
 	out.Parts = append(out.Parts, m.complaints.parts(time.Now())...)
 	return out
+}
+
+// logPart returns the health of the log. A log that nobody reads is no reason not to work.
+func (m *monitoring) logPart() health.Part {
+	part := health.Part{Name: "log", Status: health.OK}
+	if m.Log != nil {
+		if part.Message = m.Log.Trouble(); part.Message != "" {
+			part.Status = health.Warning
+		}
+	}
+	return part
+}
+
+func (m *monitoring) lostLogLines() int64 {
+	if m.Log == nil {
+		return 0
+	}
+	return m.Log.Lost()
 }
 
 // sandboxPart reports whether commands can run. The doctor command, which may run as another

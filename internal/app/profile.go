@@ -8,6 +8,8 @@ import (
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/store"
+	"lilac/internal/surfaces/discord"
 )
 
 // platformProfile implements [router.Profile] and [router.ReplyClaimer] for one
@@ -30,6 +32,12 @@ func (o platformProfile) Mode(s surface.Session) router.Mode {
 	return o.listenModes().Of(s)
 }
 
+// Programs reports whether a session, or the channel of a thread, listens to bots.
+func (o platformProfile) Programs(s surface.Session) bool {
+	channels := o.now.Load().config.Surface.Discord.Channels
+	return channels[s.ChannelID].Bots || s.ParentChannelID != "" && channels[s.ParentChannelID].Bots
+}
+
 func (o platformProfile) Images() bool { return models{o.base}.images() }
 
 func (o platformProfile) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
@@ -47,7 +55,14 @@ func (r relayRequests) Mention(q db.Queryer, requestID string) (string, error) {
 }
 
 func (r relayRequests) Asker(q db.Queryer, requestID string) (string, error) {
-	return r.interactions.FirstAsker(q, requestID)
+	id, err := r.interactions.FirstAsker(q, requestID)
+	if err != nil || id == "" {
+		return "", err
+	}
+	if u, err := (store.SurfaceCache{}).User(q, discord.Platform, id); err == nil && u.Bot {
+		return "", nil // a program needs no notification, and could answer it
+	}
+	return id, nil
 }
 
 func (r relayRequests) Paused(q db.Queryer, requestID string) (bool, error) {

@@ -60,9 +60,9 @@ func (b ruleBuilder) rules(c *config.Config) ([]environment.Rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the rules ready: %w", err)
 	}
-	return slices.Concat(configured, environment.DefaultRules(environment.DefaultsOptions{
+	return slices.Concat(configured, c.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{
 		DB: b.db, Session: names{b.base}.ruleSessions(), AnswersQuestion: b.answers, OnMessage: b.workflows.OnMessage, Logger: b.Logger,
-	})), nil
+	}))), nil
 }
 
 // answers reports whether a message answers a request that is paused at a limit.

@@ -32,10 +32,15 @@ func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
 	if err := b.callables.open(ctx, files); err != nil {
 		return nil, err
 	}
+	homes, err := openHomes(b.Config.DataDir, b.Config.Workspace, b.sessionBefore)
+	if err != nil {
+		return nil, err
+	}
 	opts, err := toolOptions(b.Config, b.box, b.callables.sockets.Path, files, b.callables, b.Logger)
 	if err != nil {
 		return nil, err
 	}
+	opts.Home, b.homes = homes.of, homes
 	tools, err := builtin.New(opts)
 	if err != nil {
 		return nil, fmt.Errorf("build the tools: %w", err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lilac/internal/core/environment"
+	"lilac/internal/core/mark"
 	"lilac/internal/core/outbox"
 	"lilac/internal/core/relay"
 	"lilac/internal/core/router"
@@ -323,6 +324,7 @@ func TestDeepCheckReadsEveryTableWithAChecksum(t *testing.T) {
 				s.Workflows.SaveWorkflow(tx, workflow.Workflow{ID: "w"}),
 				s.Relays.SaveRelay(tx, relay.Row{Platform: "discord", RequestID: "r"}),
 				s.RouterStates.SaveRouterState(tx, "discord", "7", router.State{Due: 1}),
+				s.Marks.SaveMark(tx, "k", mark.Mark{Wanted: true}),
 				discordRows.SaveGateway(tx, discord.GatewayState{Account: "a"}),
 				discordRows.OpenGap(tx, discord.Gap{ChannelID: "7", After: "1"}),
 				discordRows.PutInteraction(tx, discord.PendingInteraction{ID: "9", Payload: []byte("{}")}))

@@ -139,7 +139,7 @@ func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
 		})
 		named := func(told string) bool { return strings.Contains(told, "damaged") && !strings.Contains(told, "words") }
 		err := d.Read(t.Context(), func(q db.Queryer) error {
-			all, err := s.History.ListMessages(q, "s", 10, "")
+			all, err := s.History.ListMessages(q, "s", 10, "", session.Span{})
 			if err != nil || len(all) != 3 || all[0].Message.Text() != "old words" || all[2].Message.Text() != "new words" {
 				t.Fatalf("messages: %+v, %v", all, err)
 			}
@@ -147,7 +147,7 @@ func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
 			if !bad.Damaged || bad.ID != "bad" || bad.CreatedAt != 0 || bad.Message.Role != chat.System || !named(bad.Message.Text()) {
 				t.Errorf("the damaged message is %+v", bad)
 			}
-			if older, err := s.History.ListMessages(q, "s", 10, "bad"); err != nil || len(older) != 1 || older[0].Damaged {
+			if older, err := s.History.ListMessages(q, "s", 10, "bad", session.Span{}); err != nil || len(older) != 1 || older[0].Damaged {
 				t.Errorf("messages behind it: %+v, %v", older, err)
 			}
 			story, err := s.Requests.Story(q, request)

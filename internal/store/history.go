@@ -60,7 +60,7 @@ const historyColumns = `session_id, seq, id, request_id, created_at, json, check
 // Messages returns the newest limit messages that are older than the message with the id
 // before, oldest first. If before is empty, it returns the newest messages of all.
 func (History) Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
-	return messagesOf(q, scanHistory, sessionID, limit, before)
+	return messagesOf(q, scanHistory, sessionID, limit, before, session.Span{})
 }
 
 var scanHistoryOrDamaged = orDamaged(scanHistory, func(m session.HistoryMessage, why string) session.HistoryMessage {
@@ -68,12 +68,13 @@ var scanHistoryOrDamaged = orDamaged(scanHistory, func(m session.HistoryMessage,
 })
 
 // ListMessages is like [History.Messages], but for lists that people read: it replaces a
-// damaged message with a placeholder that names the reason, and does not fail.
-func (History) ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
-	return messagesOf(q, scanHistoryOrDamaged, sessionID, limit, before)
+// damaged message with a placeholder that names the reason, and does not fail. It lists only
+// messages of a span of time.
+func (History) ListMessages(q db.Queryer, sessionID string, limit int, before string, in session.Span) ([]session.HistoryMessage, error) {
+	return messagesOf(q, scanHistoryOrDamaged, sessionID, limit, before, in)
 }
 
-func messagesOf(q db.Queryer, scan func(scanner) (session.HistoryMessage, error), sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
+func messagesOf(q db.Queryer, scan func(scanner) (session.HistoryMessage, error), sessionID string, limit int, before string, in session.Span) ([]session.HistoryMessage, error) {
 	if _, err := (Sessions{}).Session(q, sessionID); err != nil {
 		return nil, err
 	}
@@ -85,6 +86,14 @@ func messagesOf(q db.Queryer, scan func(scanner) (session.HistoryMessage, error)
 		}
 		query += ` AND seq < ?`
 		args = append(args, seq)
+	}
+	if in.From > 0 {
+		query += ` AND created_at >= ?`
+		args = append(args, in.From)
+	}
+	if in.Until > 0 {
+		query += ` AND created_at <= ?`
+		args = append(args, in.Until)
 	}
 	out, err := collect(q, scan, query+` ORDER BY seq DESC LIMIT ?`, append(args, pageSize(limit))...)
 	slices.Reverse(out)

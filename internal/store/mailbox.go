@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,6 +36,16 @@ func (Mailbox) Accept(tx *db.Tx, sessionID, messageID string) error {
 	_, err := tx.Exec(`INSERT INTO session_accepted (session_id, message_id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		sessionID, messageID, tx.Now().UnixMilli())
 	return wrap("record accepted message", err)
+}
+
+// AcceptedAt returns when a message was accepted that has not reached its runner, in Unix
+// milliseconds. known is false for every other message.
+func (Mailbox) AcceptedAt(q db.Queryer, sessionID, messageID string) (at int64, known bool, err error) {
+	err = q.QueryRow(`SELECT at FROM session_accepted WHERE session_id = ? AND message_id = ?`, sessionID, messageID).Scan(&at)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, false, nil
+	}
+	return at, err == nil, wrap("read accepted message", err)
 }
 
 // ClaimAccepted records that the runner has a message, and reports whether Accept

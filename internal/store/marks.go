@@ -25,9 +25,13 @@ type Marks struct{}
 
 var markRows = newDocuments[mark.Mark]("marks", "key", "key", "platform", "pending", "at")
 
-// Mark implements [mark.Table].
+// Mark implements [mark.Table]. A damaged row counts as none: a reaction must not stop
+// the decision that it belongs to.
 func (Marks) Mark(q db.Queryer, key string) (mark.Mark, error) {
 	m, err := markRows.oneOrZero(q, `key = ?`, key)
+	if db.IsDamaged(err) {
+		return mark.Mark{}, nil
+	}
 	return m, wrap("read mark", err)
 }
 

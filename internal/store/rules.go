@@ -80,6 +80,11 @@ CREATE TABLE rule_refusals (
 CREATE INDEX rule_refusals_rule ON rule_refusals (rule);
 `}
 
+// refusalErrorsMigration adds the reason why a rule failed.
+var refusalErrorsMigration = db.Migration{Name: "rules.0004-errors", SQL: `
+ALTER TABLE rule_refusals ADD COLUMN error TEXT NOT NULL DEFAULT '';
+`}
+
 const (
 	// refusalsMax is the number of refusals to keep, of all rules together. Every
 	// refusalsTrimBatch inserts, AddRefusal deletes the older ones.
@@ -118,8 +123,8 @@ func (RuleRuns) AddRun(tx *db.Tx, r environment.Run) error {
 // beyond refusalsMax from time to time.
 func (RuleRuns) AddRefusal(tx *db.Tx, r environment.Run) error {
 	var id int64
-	err := tx.QueryRow(`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-		r.Rule, r.EventID, string(r.Type), r.SessionID, r.Outcome, r.Depth, r.At).Scan(&id)
+	err := tx.QueryRow(`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, error, depth, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		r.Rule, r.EventID, string(r.Type), r.SessionID, r.Outcome, r.Error, r.Depth, r.At).Scan(&id)
 	if err != nil || id%refusalsTrimBatch != 0 {
 		return wrap("keep refusal of rule", err)
 	}
@@ -378,12 +383,15 @@ func (RuleWaits) DropWait(tx *db.Tx, rule, sessionID string) error {
 // first. Each has its own limit, so that a burst of refusals does not hide the runs.
 func (RuleRuns) LastRuns(q db.Queryer, rule string, limit int) ([]environment.Run, error) {
 	// The message of a run may have joined another request: prefer that request.
-	out, err := collect(q, scanRun, `SELECT `+runColumns+` FROM (SELECT * FROM (
-			SELECT r.rule, r.event_id, r.type, r.session_id, r.message_id, COALESCE(m.request_id, r.request_id) AS request_id, r.outcome, r.depth, r.at, r.id
+	scan := func(rows scanner) (r environment.Run, err error) {
+		return r, rows.Scan(&r.Rule, &r.EventID, &r.Type, &r.SessionID, &r.MessageID, &r.RequestID, &r.Outcome, &r.Depth, &r.At, &r.Error)
+	}
+	out, err := collect(q, scan, `SELECT `+runColumns+`, error FROM (SELECT * FROM (
+			SELECT r.rule, r.event_id, r.type, r.session_id, r.message_id, COALESCE(m.request_id, r.request_id) AS request_id, r.outcome, r.depth, r.at, '' AS error, r.id
 			FROM rule_runs r LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
 			WHERE r.rule = ?1 ORDER BY r.id DESC LIMIT ?2
 		) AS runs UNION ALL SELECT * FROM (
-			SELECT rule, event_id, type, session_id, '', '', outcome, depth, at, id
+			SELECT rule, event_id, type, session_id, '', '', outcome, depth, at, error, id
 			FROM rule_refusals WHERE rule = ?1 ORDER BY id DESC LIMIT ?2
 		) AS refusals) AS both_kinds ORDER BY at DESC, id DESC`, rule, pageSize(limit))
 	return out, wrap("read rule runs", err)

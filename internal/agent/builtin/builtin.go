@@ -20,6 +20,9 @@ import (
 type Options struct {
 	// Workspace is the directory that the agent works in; it is created if it is missing.
 	Workspace string
+	// Home returns the home directory of the commands of a session; nil means that the
+	// workspace is the home of all.
+	Home func(sessionID string) (string, error)
 	// Sandbox runs commands; without one, bash refuses.
 	Sandbox sandbox.Sandbox
 	// Hidden lists paths that commands must not see, such as the data directory. The

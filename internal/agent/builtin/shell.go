@@ -24,6 +24,7 @@ type Shell struct {
 	log    *slog.Logger
 	egress *egress.Proxy
 	access Access
+	home   func(sessionID string) (string, error)
 }
 
 // Line is a command for a [Shell].
@@ -52,7 +53,7 @@ func newShell(ws *workspace, opts Options) *Shell {
 		box = sandbox.Refusing(fault.New(fault.Unavailable, "Commands cannot be run: no sandbox was set up."))
 	}
 	return &Shell{
-		ws: ws, box: box, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), env: slices.Clone(opts.Env), egress: opts.Egress, access: opts.Access,
+		ws: ws, box: box, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), env: slices.Clone(opts.Env), egress: opts.Egress, access: opts.Access, home: opts.Home,
 		policy: sandbox.Policy{
 			Workspace: ws.dir, Hidden: slices.Clone(opts.Hidden), Masked: slices.Clone(opts.Masked), Binds: slices.Clone(opts.Binds),
 			Limits: opts.Limits, TmpBytes: opts.TmpBytes,
@@ -95,6 +96,11 @@ func (s *Shell) Run(ctx context.Context, call tool.Call, l Line) (ended sandbox.
 
 func (s *Shell) confined(ctx context.Context, call tool.Call, cmd sandbox.Command) (ended sandbox.Result, denied []string, err error) {
 	policy := s.policy
+	if s.home != nil {
+		if policy.Home, err = s.home(call.SessionID); err != nil {
+			return ended, nil, err
+		}
+	}
 	cmd.Env = append(slices.Clone(s.env),
 		"LILAC_REQUEST_ID="+call.RequestID, "LILAC_SESSION_ID="+call.SessionID, "LILAC_REQUEST_CLIENT="+call.Client)
 	if s.access != nil {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,9 @@ const basePath = helperDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 // systems, all except /usr are links into it, and are shown as links.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
 
+// homeDir is where a confined command sees its home directory.
+const homeDir = "/run/lilac/home"
+
 // etcPaths lists the part of /etc that programs need and that contains no secrets: the
 // linker's cache, alternatives, certificates, time zone, file types, ports, fonts. It is
 // short because each path is a mount, and bubblewrap checks all mounts for each one that
@@ -34,6 +38,7 @@ type resolved struct {
 	masked []string
 	shown  []shown
 	dir    string
+	home   string // as the command sees it
 }
 
 // shown is a path of the machine that a command sees.
@@ -103,6 +108,15 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 			return r, err
 		}
 		r.Binds = append(r.Binds, bind)
+	}
+	if policy.Home != "" {
+		hidden := r.hidden
+		r.hidden = nil // only this directory of them becomes visible, and it holds nothing hidden
+		home, err := r.bind(Bind{Source: policy.Home, Target: homeDir, Writable: true})
+		if r.hidden = hidden; err != nil {
+			return r, err
+		}
+		r.Binds, r.Home, r.home = append(r.Binds, home), home.Source, home.Target
 	}
 	if policy.Proxy != "" {
 		way, err := r.bind(Bind{Source: policy.Proxy, Target: proxySocket})
@@ -210,7 +224,7 @@ func WithPrograms(dir string) string { return "PATH=" + dir + ":" + basePath }
 // environment returns the complete environment of a command.
 func (r resolved) environment(extra []string) []string {
 	env := []string{
-		"HOME=" + r.Workspace, "PATH=" + basePath, "TMPDIR=/tmp", "LANG=C.UTF-8",
+		"HOME=" + cmp.Or(r.home, r.Workspace), "PATH=" + basePath, "TMPDIR=/tmp", "LANG=C.UTF-8",
 		"TERM=dumb", "USER=lilac", "LOGNAME=lilac", "SHELL=/bin/bash", "LILAC_CWD=" + r.dir,
 	}
 	if r.Proxy != "" {

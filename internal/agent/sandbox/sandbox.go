@@ -48,8 +48,12 @@ type Command struct {
 
 // Policy lists what a command may see and do. Everything else is denied.
 type Policy struct {
-	// Workspace is the only directory that the command may write; it is also HOME.
+	// Workspace is the directory that the command works in and may write.
 	Workspace string
+	// Home is the directory that is HOME, which the command may write, too; empty means the
+	// workspace. It may lie in a hidden path: a command sees only this directory of it, at
+	// another path.
+	Home string
 	// Hidden lists paths that must not be visible. A policy with one of them in the
 	// workspace is refused.
 	Hidden []string

@@ -26,6 +26,7 @@ func (unconfined) Run(ctx context.Context, cmd Command, policy Policy) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
+	r.home = r.Home // it sees the machine's own paths
 	env := r.environment(cmd.Env)
 	path, err := lookPath(cmd.Argv[0], env)
 	if err != nil {

@@ -60,7 +60,7 @@ func (r resolved) layers() []layer {
 	}
 	uid, gid := strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
 	out = append(out,
-		layer{Kind: layerText, Target: "/etc/passwd", Source: "lilac:x:" + uid + ":" + gid + ":lilac:" + r.Workspace + ":/bin/bash\n"},
+		layer{Kind: layerText, Target: "/etc/passwd", Source: "lilac:x:" + uid + ":" + gid + ":lilac:" + cmp.Or(r.home, r.Workspace) + ":/bin/bash\n"},
 		layer{Kind: layerText, Target: "/etc/group", Source: "lilac:x:" + gid + ":\n"},
 		layer{Kind: layerText, Target: "/etc/hosts", Source: "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 " + r.Hostname + "\n"},
 		layer{Kind: layerProc, Target: "/proc"},

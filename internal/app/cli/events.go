@@ -42,8 +42,8 @@ func eventsCommand(c *cli) *cobra.Command {
 	tail.Flags().StringVar(&t.topic, "topic", "", "only this topic of the bus")
 	tail.Flags().StringVar(&t.session, "session", "", "only events of this session `id`")
 	tail.Flags().BoolVar(&t.fromBegin, "from-begin", false, "with --topic: start with the oldest retained event")
-	cmd := &cobra.Command{Use: "events", Short: "Follow and publish events", Example: "  lilac events tail\n  lilac events publish --type deploy.done"}
-	cmd.AddCommand(tail, publishCommand(c))
+	cmd := &cobra.Command{Use: "events", Short: "Follow, publish and replay events", Example: "  lilac events tail\n  lilac events publish --type deploy.done\n  lilac events replay webhook:ci:72d3162e"}
+	cmd.AddCommand(tail, publishCommand(c), replayCommand(c))
 	return cmd
 }
 

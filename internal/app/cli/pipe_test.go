@@ -15,7 +15,8 @@ import (
 )
 
 // The test binary runs "lilac serve" itself when this variable is set; with
-// "control", SIGPIPE keeps its default effect.
+// "control", SIGPIPE keeps its default effect, and with "blocking", logging waits for
+// the reader of the log.
 const servePipe = "LILAC_TEST_SERVE_PIPE"
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 				}
 			}()
 		}
-		c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}}
+		c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr, blockingLog: mode == "blocking"}, locator: locator{getenv: os.Getenv}}
 		os.Exit(c.run(context.Background(), []string{"serve", "--addr", "127.0.0.1:0", "--log-level", "debug"}))
 	}
 	os.Exit(m.Run())

@@ -41,6 +41,10 @@ type printer struct {
 	json bool
 	// secrets are redacted on standard error.
 	secrets logs.Secrets
+	// lossy are the writers that replace standard output and error in a server, to be
+	// closed at the end. blockingLog is the control of a test: it leaves them out.
+	lossy       []*logs.LossyWriter
+	blockingLog bool
 }
 
 // locator finds the configuration and the server that the flags and the environment
@@ -62,6 +66,7 @@ func (c *cli) run(ctx context.Context, args []string) int {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	err := cmp.Or(root.ExecuteContext(ctx), refused())
+	defer c.closeLossy()
 	if err == nil {
 		return 0
 	}

@@ -65,7 +65,7 @@ func rulesCommand(c *cli) *cobra.Command {
 		Example: "  lilac rules test event.json\n  echo '{\"type\":\"deploy.done\",\"payload\":{}}' | lilac rules test -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			e, err := c.readEvent(args[0])
+			e, err := c.readTestEvent(args[0])
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func rulesCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			trial := environment.Try(append(rules, environment.DefaultRules(environment.DefaultsOptions{})...), e)
+			trial := environment.Try(append(rules, cfg.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))...), e)
 			if c.json {
 				return c.printJSON(trial)
 			}
@@ -119,9 +119,9 @@ func (c *cli) showRule(ctx context.Context, name string) error {
 	}
 	rows := make([][]string, 0, len(r.Last))
 	for _, m := range r.Last {
-		rows = append(rows, []string{when(m.At), m.Outcome, string(m.Type), m.EventID, m.SessionID, m.RequestID})
+		rows = append(rows, []string{when(m.At), m.Outcome, string(m.Type), m.EventID, m.SessionID, m.RequestID, m.Error})
 	}
-	return c.table("WHEN OUTCOME TYPE EVENT SESSION REQUEST", rows)
+	return c.table("WHEN OUTCOME TYPE EVENT SESSION REQUEST ERROR", rows)
 }
 
 func (p *printer) printRules(raw json.RawMessage) error {
@@ -192,7 +192,22 @@ func (p *printer) printTrial(t environment.Trial) error {
 	return err
 }
 
-// readEvent reads an event from a file and fills in the id and the time.
+// readTestEvent reads an event from a file and fills in the id and the time.
+func (c *cli) readTestEvent(path string) (event.EnvEvent, error) {
+	e, err := c.readEvent(path)
+	if err != nil {
+		return e, err
+	}
+	if e.ID == "" {
+		e.ID = "test"
+	}
+	if e.Timestamp == 0 {
+		e.Timestamp = time.Now().UnixMilli()
+	}
+	return e, e.Validate()
+}
+
+// readEvent reads an event from a file.
 func (c *cli) readEvent(path string) (event.EnvEvent, error) {
 	var e event.EnvEvent
 	in := c.in
@@ -214,56 +229,5 @@ func (c *cli) readEvent(path string) (event.EnvEvent, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, fault.New(fault.Invalid, "%s is not a valid event: %s.", path, err)
 	}
-	if e.ID == "" {
-		e.ID = "test"
-	}
-	if e.Timestamp == 0 {
-		e.Timestamp = time.Now().UnixMilli()
-	}
-	return e, e.Validate()
-}
-
-// publish returns the command "lilac events publish".
-func publishCommand(c *cli) *cobra.Command {
-	var typ, id, session, payload string
-	cmd := c.withJSON(&cobra.Command{
-		Use:   "publish",
-		Short: "Publish an environment event",
-		Long: "The event is durable when the command returns. Publishing the same id again has no effect, so\n" +
-			"you can repeat the command. The rules decide what the event triggers (see \"lilac rules test\").",
-		Example: "  lilac events publish --type deploy.done --payload '{\"version\":\"1.2\"}'\n  lilac events publish --type build.failed --session 01k2… --id build-4711",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !json.Valid([]byte(payload)) {
-				return fault.InvalidField("payload", "--payload is not valid JSON.")
-			}
-			server, err := c.connect()
-			if err != nil {
-				return err
-			}
-			e := event.EnvEvent{ID: id, Type: event.Type(typ), Payload: json.RawMessage(payload), Metadata: event.EnvMetadata{TriggerSessionID: session, Source: "user"}}
-			var answer struct {
-				ID        string `json:"id"`
-				Duplicate bool   `json:"duplicate"`
-			}
-			if err := server.Call(cmd.Context(), "POST", "/events", e, &answer); err != nil {
-				return err
-			}
-			if c.json {
-				return c.printJSON(answer)
-			}
-			note := ""
-			if answer.Duplicate {
-				note = "  (already published)"
-			}
-			_, err = fmt.Fprintf(c.out, "%s%s\n", text.Sanitize(answer.ID), note)
-			return err
-		},
-	})
-	cmd.Flags().StringVar(&typ, "type", "", "the event `type`: a-z, 0-9, _ and dots")
-	cmd.Flags().StringVar(&id, "id", "", "the event `id` (default: a new one)")
-	cmd.Flags().StringVar(&session, "session", "", "the session `id` that the event belongs to")
-	cmd.Flags().StringVar(&payload, "payload", "null", "the payload, as `JSON`")
-	_ = cmd.MarkFlagRequired("type") // it exists
-	return cmd
+	return e, nil
 }

@@ -18,8 +18,12 @@ import (
 	"lilac/internal/telemetry/tracing"
 )
 
-// lastSpans limits the time that a stop waits for the collector.
-const lastSpans = 500 * time.Millisecond
+const (
+	// lastSpans limits the time that a stop waits for the collector.
+	lastSpans = 500 * time.Millisecond
+	// lastLines limits the time that a stop waits for the reader of the log.
+	lastLines = 500 * time.Millisecond
+)
 
 func serveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
@@ -38,15 +42,16 @@ func serveCommand(c *cli) *cobra.Command {
 			}
 			secrets, level := &c.secrets, &slog.LevelVar{}
 			defer surviveBrokenPipe()()
-			lines := logs.NewLossyWriter(c.err)
-			logger := newLogger(cfg.Log, lines, isTerminal(c.err), level, secrets)
+			terminal := isTerminal(c.err)
+			log := c.neverBlock()
+			logger := newLogger(cfg.Log, c.err, terminal, level, secrets)
 			slog.SetDefault(logger)
 			tracer, err := c.tracer(logger)
 			if err != nil {
 				return err
 			}
 			defer closeTracer(tracer)
-			ctx, stop := stopOnSignal(cmd.Context(), c.err)
+			ctx, stop := c.stopOnSignal(cmd.Context())
 			defer stop()
 			reload := make(chan os.Signal, 1) // one pending signal is enough: a reload reads the newest file
 			signal.Notify(reload, syscall.SIGHUP)
@@ -54,7 +59,7 @@ func serveCommand(c *cli) *cobra.Command {
 			return app.Run(ctx, app.Options{
 				Config: cfg, Stdout: c.out, Logger: logger, Version: c.versionString(),
 				Load: c.read, Reload: reload, Level: level, Secrets: secrets,
-				LostLogLines: lines.Lost, Tracer: tracer, Manager: notify.FromEnvironment(c.getenv, os.Getpid()), Seams: c.seams,
+				Log: log, Tracer: tracer, Manager: notify.FromEnvironment(c.getenv, os.Getpid()), Seams: c.seams,
 			})
 		},
 	}
@@ -102,10 +107,28 @@ func surviveBrokenPipe() (restore func()) {
 	return func() { signal.Stop(caught) }
 }
 
+// neverBlock replaces standard output and error by writers that never block, so that neither
+// work nor the end of the process waits for a reader of the log. It returns the one of
+// standard error; closeLossy closes both.
+func (c *cli) neverBlock() *logs.LossyWriter {
+	out, log := logs.NewLossyWriter(c.out), logs.NewLossyWriter(c.err)
+	c.lossy = append(c.lossy, out, log)
+	if !c.blockingLog {
+		c.out, c.err = out, log
+	}
+	return log
+}
+
+func (c *cli) closeLossy() {
+	for _, l := range c.lossy {
+		l.Close(lastLines)
+	}
+}
+
 // stopOnSignal returns a context that ends at the first Ctrl-C or SIGTERM. The
 // second one ends the process immediately, like a crash, which loses nothing that
 // was accepted.
-func stopOnSignal(ctx context.Context, log io.Writer) (context.Context, context.CancelFunc) {
+func (c *cli) stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2) // the second must not be dropped
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -117,7 +140,8 @@ func stopOnSignal(ctx context.Context, log io.Writer) (context.Context, context.
 			return
 		}
 		<-signals
-		fmt.Fprintln(log, "lilac: stopping immediately after the second signal; running requests resume at the next start")
+		fmt.Fprintln(c.err, "lilac: stopping immediately after the second signal; running requests resume at the next start")
+		c.closeLossy()
 		os.Exit(1)
 	}()
 	return ctx, func() {

@@ -28,7 +28,8 @@ func sourcesCommand(c *cli) *cobra.Command {
 		Use:   "sources",
 		Short: "List event sources (webhooks, files, timers) with their counts",
 		Long: "Counts since the start of the server. DROPPED are events beyond the queue of the source, WAITING\n" +
-			"are events that no rule has handled yet, and REFUSED are webhooks without a valid signature.",
+			"are events that no rule has handled yet, and REFUSED are webhooks without a valid signature,\n" +
+			"or whose body was too large or too slow.",
 		Example: "  lilac sources",
 		Args:    cobra.NoArgs,
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
@@ -65,8 +66,8 @@ func webhooksCommand(c *cli) *cobra.Command {
 		Use:   "sign NAME",
 		Short: "Print a curl command that sends a signed webhook",
 		Long: "Signs the body with the secret of webhooks.NAME in the configuration and prints a shell command;\n" +
-			"--json prints only the headers. Each call creates a new delivery; to repeat one, pass its --id. The\n" +
-			"body is a file, or - for standard input, which the printed command then reads as well.",
+			"--json prints only the headers. Each call creates a new delivery; to repeat one, pass its --id (the\n" +
+			"forms stripe and slack have the id in the body). The body is a file, or - for standard input, which the printed command then reads as well.",
 		Example: "  lilac webhooks sign github --file body.json --event workflow_run\n  lilac webhooks sign github --file body.json --event workflow_run | sh\n  lilac webhooks sign billing --file body.json --id msg_1 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -106,7 +107,7 @@ func webhooksCommand(c *cli) *cobra.Command {
 		},
 	})
 	sign.Flags().StringVar(&file, "file", "", "the `file` with the body, or - for standard input")
-	sign.Flags().StringVar(&name, "event", "", "the `name` of the event, for GitHub webhooks")
+	sign.Flags().StringVar(&name, "event", "", "the `name` of the event, for webhooks of GitHub and GitLab")
 	sign.Flags().StringVar(&id, "id", "", "the `id` of the delivery (default: a new one)")
 	sign.Flags().StringVar(&contentType, "content-type", "application/json", "the `type` of the body")
 	_ = sign.MarkFlagRequired("file") // it exists

@@ -43,7 +43,7 @@ func Describe(r *metrics.Registry, p Program) {
 	r.Gauge("lilac_build_info", "Always 1; the labels describe the build.", func(set func(float64, ...string)) {
 		set(1, p.Version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
 	}, "version", "go", "platform")
-	r.CounterOf("lilac_log_lines_lost_total", "Log lines that could not be written, for example because the reader of the log has ended.", func(set func(float64, ...string)) {
+	r.CounterOf("lilac_log_lines_lost_total", "Log lines that could not be written, for example because the reader of the log has ended or hangs.", func(set func(float64, ...string)) {
 		lost := int64(0)
 		if p.LostLogLines != nil {
 			lost = p.LostLogLines()

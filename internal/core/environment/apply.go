@@ -11,6 +11,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 // key identifies a [State].
@@ -32,7 +33,8 @@ func (s *Service) core(ctx context.Context) kernel.Core[key, State, Input, Effec
 // act makes the decision about a delivered event and commits the delivery with it:
 // after a crash both happen again or neither. It does not wait for the disk: the
 // bus has the event on disk, and delivers it again if a power failure undoes this.
-func (s *Service) act(ctx context.Context, d bus.Delivery, r Rule, e event.EnvEvent) error {
+// failed are the rules before it whose conditions failed.
+func (s *Service) act(ctx context.Context, d bus.Delivery, r Rule, e event.EnvEvent, failed []MatchResult) error {
 	ctx = event.WithTraceParent(ctx, d.Headers[event.HeaderTraceParent])
 	return s.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		handled, err := s.o.Runs.Handled(tx, e.ID)
@@ -43,10 +45,41 @@ func (s *Service) act(ctx context.Context, d bus.Delivery, r Rule, e event.EnvEv
 			if err := s.arrive(ctx, tx, r, e); err != nil {
 				return err
 			}
+			if err := s.keepFailures(tx, e, failed); err != nil {
+				return err
+			}
 		}
 		return d.Ack(tx)
 	})
 }
+
+// recordFailures records an event that no rule handles because conditions failed.
+func (s *Service) recordFailures(ctx context.Context, d bus.Delivery, e event.EnvEvent, failed []MatchResult) error {
+	return s.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		if err := s.keepFailures(tx, e, failed); err != nil {
+			return err
+		}
+		return d.Ack(tx)
+	})
+}
+
+// keepFailures keeps for each rule that its condition failed.
+func (s *Service) keepFailures(tx *db.Tx, e event.EnvEvent, failed []MatchResult) error {
+	if s.o.Runs == nil {
+		return nil
+	}
+	for _, f := range failed {
+		run := newRun(Rule{Name: f.Rule}, e, e.Metadata.TriggerSessionID, tx.Now()).withOutcome(OutcomeFailed)
+		run.Error = text.Truncate(f.Error, maxRunError)
+		if err := s.record(tx, run); err != nil {
+			return fmt.Errorf("record failed condition: %w", err)
+		}
+	}
+	return nil
+}
+
+// maxRunError bounds the error of a run, in bytes.
+const maxRunError = 1000
 
 func (s *Service) arrive(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent) error {
 	in := Arrived{Rule: r, Event: e}
@@ -145,6 +178,7 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, p Perform) error {
 	case p.WasHeld && bus.IsPermanent(err):
 		s.o.Logger.ErrorContext(ctx, "cannot handle an event that a rule held back", "rule", p.Rule.Name, "event_id", p.Event.ID, "error", err)
 		run = p.Run.withOutcome(OutcomeFailed)
+		run.Error = text.Truncate(err.Error(), maxRunError)
 	case err != nil:
 		return err
 	case run.Outcome == OutcomeNoSession:

@@ -86,6 +86,9 @@ func compileWhen(s Spec, r *Rule) error {
 		if !typePattern().MatchString(t) {
 			return fault.InvalidField("when.type", "%q is not an event type. Use a type like webhook.received, a prefix like webhook.*, or *.", t)
 		}
+		if why := unreachable(t); why != "" {
+			return fault.InvalidField("when.type", "The rule %s can never act on events of the type %s: %s. See docs/events.md for the types of environment events.", s.Name, t, why)
+		}
 		for _, people := range []event.Type{event.UserQuery, event.UserStop} {
 			if matchesType(t, people) {
 				return fault.InvalidField("when.type", "Rules cannot handle messages from people (%s).", people)

@@ -13,7 +13,7 @@ type RuleConfig struct {
 	When     RuleWhenConfig   `json:"when,omitempty" jsonschema:"Which events the rule matches."`
 	Do       RuleDoConfig     `json:"do,omitempty" jsonschema:"The action: one of agent, publish, and drop."`
 	Session  string           `json:"session,omitempty" jsonschema:"The session to act in: an ID, title: followed by the title of a session, or a template with jq between {{ and }} that returns one of these. Default: the session of the event."`
-	Enabled  *bool            `json:"enabled,omitempty" jsonschema:"false turns the rule off."`
+	Enabled  *bool            `json:"enabled,omitempty" jsonschema:"false turns the rule off. To turn a built-in rule off (background_task, background_task_stopped, session, fallback), use its name and only this setting."`
 	Priority int              `json:"priority,omitempty" jsonschema:"Of the matching rules, the one with the highest priority handles the event; among equals, the first by name. Default 60; must be below 100. The built-in rules have 100 (user_query, user_stop), 80 (background_task.completed, failed, timeout), 50 (session.*), and 10 (all others)."`
 	Debounce setting.Duration `json:"debounce,omitempty" jsonschema:"Wait until the session has had no further event for this long, then handle the last one. After ten times this long, it is handled anyway."`
 	Rate     string           `json:"rate,omitempty" jsonschema:"How often the rule may act per session, as in 1/10m (at most once in any ten minutes). Other events are dropped and counted."`

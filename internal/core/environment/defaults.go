@@ -60,7 +60,7 @@ func DefaultRules(p DefaultsOptions) []Rule {
 			Name: "background_task", Enabled: true, Priority: PriorityBackgroundTask, Action: &Agent{System: backgroundTaskSystem},
 			Types: []string{string(event.BackgroundTaskCompleted), string(event.BackgroundTaskFailed), string(event.BackgroundTaskTimeout)},
 		},
-		{Name: "fallback", Types: []string{"*"}, Enabled: true, Priority: PriorityFallback, Action: &Agent{System: fallbackSystem}},
+		{Name: "fallback", Types: []string{"*"}, Enabled: true, Priority: PriorityFallback, Fallback: true, Action: &Agent{System: fallbackSystem}},
 		{
 			Name: "background_task_stopped", Enabled: true, Priority: PriorityBackgroundTask, Action: Drop{},
 			Types: []string{string(event.BackgroundTaskStopped)}, If: stoppedByAgent,

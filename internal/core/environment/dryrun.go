@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"fmt"
 	"time"
 
 	"lilac/internal/foundation/event"
@@ -37,7 +38,14 @@ const problemDepth = "The event is the last of a chain in which too many events 
 func Try(rules []Rule, e event.EnvEvent) Trial {
 	r, ok, results := Match(rules, e)
 	t := Trial{Matches: results}
+	if why := unreachable(string(e.Type)); why != "" {
+		t.Problem = "No rule receives events of this type: " + why + "."
+		return t
+	}
 	if !ok {
+		if failed := failures(results); len(failed) > 0 {
+			t.Problem = fmt.Sprintf("The condition of the rule %s failed (%s), so the event is only recorded.", failed[0].Rule, failed[0].Error)
+		}
 		return t
 	}
 	t.Rule, t.Does, t.Rate, t.DryRun = r.Name, r.ActionName(), r.Rate.String(), r.DryRun

@@ -29,7 +29,8 @@ type SourceID struct {
 type SourceCounts struct {
 	SourceID
 	// Accepted counts the published events, Duplicates the repeated ones, Dropped the
-	// ones beyond the queue, and Refused the ones without a valid signature or id.
+	// ones beyond the queue, and Refused the ones without a valid signature or id, or
+	// with a body that is too large or too slow.
 	Accepted   int64 `json:"accepted"`
 	Duplicates int64 `json:"duplicates"`
 	Dropped    int64 `json:"dropped"`

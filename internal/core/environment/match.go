@@ -27,6 +27,37 @@ func matchesType(pattern string, t event.Type) bool {
 	return pattern == string(t)
 }
 
+// unreachable says why no event that a pattern covers reaches a rule, or "".
+func unreachable(pattern string) string {
+	if pattern == "*" {
+		return ""
+	}
+	if _, onBus := event.Lookup(event.Type(pattern)); onBus {
+		return notEnvironment
+	}
+	known, published := false, false
+	for _, t := range event.EnvTypes() {
+		if matchesType(pattern, t) {
+			known, published = true, published || !event.StreamOnly(t)
+		}
+	}
+	prefix, family := strings.CutSuffix(pattern, ".*")
+	switch {
+	case published:
+		return ""
+	case known:
+		return "they are only shown on the event stream (GET /events)"
+	case family && slices.ContainsFunc(event.All(), func(d event.Def) bool { return matchesType(pattern, d.Type) }):
+		return notEnvironment
+	case IsReserved(event.Type(prefix)):
+		return "Lilac publishes no such events, and nobody else may"
+	}
+	return ""
+}
+
+// notEnvironment is the reason for types of the bus.
+const notEnvironment = "they belong to the bus itself and are no environment events"
+
 // reportedByTool reports whether the agent has received the event already: the
 // result of a tool that failed in a request is in that request. To wake the agent
 // again would cost a model call for each command that fails.
@@ -52,19 +83,32 @@ type MatchResult struct {
 	// Why says why the rule does not match. It is empty for the rule that
 	// handles the event.
 	Why string `json:"why,omitempty"`
+	// Error says why the condition of the rule could not be evaluated.
+	Error string `json:"error,omitempty"`
 }
 
 // Match returns the rule that handles the event: of the enabled rules that
 // match, the one with the highest priority, then the first registered. The
 // results are those of the rules before it, in this order, and its own. A
-// condition that fails does not hold.
+// condition that fails does not hold. Then the event is perhaps not what the
+// operator expected, so other rules may handle it, but not the built-in fallback,
+// which would wake the agent for it.
 func Match(rules []Rule, e event.EnvEvent) (match Rule, ok bool, results []MatchResult) {
 	order := slices.Clone(rules)
 	slices.SortStableFunc(order, func(a, b Rule) int { return b.Priority - a.Priority })
 	about := NewSubject(e)
+	failed := false
 	for _, r := range order {
-		why := r.mismatch(about)
-		results = append(results, MatchResult{Rule: r.Name, Why: why})
+		why, err := r.mismatch(about)
+		result := MatchResult{Rule: r.Name, Why: why}
+		switch {
+		case err != nil:
+			failed, result.Error = true, err.Error()
+		case why == "" && r.Fallback && failed:
+			why = "the condition of a rule failed, so the event is only recorded"
+			result.Why = why
+		}
+		results = append(results, result)
 		if why == "" {
 			return r, true, results
 		}
@@ -72,31 +116,40 @@ func Match(rules []Rule, e event.EnvEvent) (match Rule, ok bool, results []Match
 	return Rule{}, false, results
 }
 
-// mismatch returns why the rule does not match, or "".
-func (r Rule) mismatch(s Subject) string {
+// mismatch returns why the rule does not match, or "". The error is that of its condition.
+func (r Rule) mismatch(s Subject) (why string, err error) {
 	e := s.event
 	switch {
+	case unreachable(string(e.Type)) != "":
+		return "no rule receives events of this type", nil
 	case !r.Enabled:
-		return "it is not enabled"
+		return "it is not enabled", nil
 	case !r.Matches(e) && ObserverOnly(e.Type):
-		return "it does not name the type, and * does not cover events that only describe"
+		return "it does not name the type, and * does not cover events that only describe", nil
 	case !r.Matches(e) && reportedByTool(e):
-		return "it does not name the type, and * does not cover errors that the agent received from its tool"
+		return "it does not name the type, and * does not cover errors that the agent received from its tool", nil
 	case !r.Matches(e):
-		return "the type is different"
+		return "the type is different", nil
 	case r.Session != "" && r.Session != e.Metadata.TriggerSessionID:
-		return "the session is different"
+		return "the session is different", nil
 	case r.If == nil:
-		return ""
+		return "", nil
 	}
 	switch holds, err := r.If(context.Background(), s); {
 	case err != nil:
-		return conditionFailed + err.Error()
+		return "its condition failed: " + err.Error(), err
 	case !holds:
-		return "its condition does not hold"
+		return "its condition does not hold", nil
 	}
-	return ""
+	return "", nil
 }
 
-// conditionFailed begins the reason for a condition that could not be evaluated.
-const conditionFailed = "its condition failed: "
+// failures returns the results of the rules whose conditions failed.
+func failures(results []MatchResult) (out []MatchResult) {
+	for _, r := range results {
+		if r.Error != "" {
+			out = append(out, r)
+		}
+	}
+	return out
+}

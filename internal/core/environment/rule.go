@@ -26,6 +26,9 @@ type Rule struct {
 	// Priority decides between rules that match: the highest wins, then the
 	// first registered.
 	Priority int
+	// Fallback is set for the built-in rule for all other events. It does not handle an
+	// event for which the condition of a rule before it failed.
+	Fallback bool
 
 	// Action is what the rule does. A [Function] and [Drop] ignore the limits
 	// below.

@@ -132,12 +132,14 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 		}
 	}
 	rule, ok, results := Match(s.Rules(), e)
-	for _, r := range results {
-		if strings.HasPrefix(r.Why, conditionFailed) {
-			s.o.Logger.WarnContext(ctx, "cannot evaluate the condition of a rule", "rule", r.Rule, "event_id", e.ID, "reason", r.Why)
-		}
+	failed := failures(results)
+	for _, r := range failed {
+		s.o.Logger.WarnContext(ctx, "cannot evaluate the condition of a rule", "rule", r.Rule, "event_id", e.ID, "reason", r.Error)
 	}
-	if !ok {
+	switch {
+	case !ok && len(failed) > 0:
+		return s.recordFailures(ctx, d, e, failed)
+	case !ok:
 		if !ObserverOnly(e.Type) && !reportedByTool(e) {
 			s.warn(ctx, "no rule matched an environment event", e, "")
 		}
@@ -152,7 +154,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 	if f, own := rule.Action.(Function); own {
 		_, err = f.Do(ctx, Call{Rule: rule, Event: e, SessionID: e.Metadata.TriggerSessionID, Delivery: d})
 	} else {
-		err = s.act(ctx, d, rule, e)
+		err = s.act(ctx, d, rule, e, failed)
 	}
 	if err != nil {
 		return fmt.Errorf("rule %s: %w", rule.Name, err)

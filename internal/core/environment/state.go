@@ -62,7 +62,8 @@ const (
 	OutcomeBudget    = "budget"
 	OutcomeDepth     = "depth"
 	OutcomeNoSession = "noSession"
-	// OutcomeFailed is an event that could not be handled after its debounce.
+	// OutcomeFailed is an event for which the condition of the rule failed, or that could
+	// not be handled after its debounce. The run has the error.
 	OutcomeFailed = "failed"
 )
 
@@ -77,8 +78,10 @@ type Run struct {
 	MessageID string `json:"messageId,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
 	Outcome   string `json:"outcome"`
-	Depth     int    `json:"depth"`
-	At        int64  `json:"at"` // Unix milliseconds
+	// Error is the reason of OutcomeFailed.
+	Error string `json:"error,omitempty"`
+	Depth int    `json:"depth"`
+	At    int64  `json:"at"` // Unix milliseconds
 }
 
 // acted reports whether the run counts as one of the rule's runs; all others

@@ -70,6 +70,7 @@ type Service struct {
 	sources atomic.Pointer[[]Source]
 	// wakeup wakes Run. It holds one signal, because a second would add nothing.
 	wakeup chan struct{}
+	open   func() (*fsnotify.Watcher, error)
 }
 
 // New returns a service that watches nothing.
@@ -77,7 +78,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{o: o, wakeup: make(chan struct{}, 1)}
+	s := &Service{o: o, wakeup: make(chan struct{}, 1), open: NewWatcher}
 	s.sources.Store(&[]Source{})
 	return s
 }
@@ -149,9 +150,9 @@ func (s Source) id() environment.SourceID {
 // watch watches the sources until they are replaced or ctx ends, and returns their state.
 // A source that is equal to one before keeps its state.
 func (s *Service) watch(ctx context.Context, sources []Source, before []*sourceFiles) ([]*sourceFiles, error) {
-	watcher, err := fsnotify.NewWatcher()
+	watcher, err := s.open()
 	if err != nil {
-		return nil, fmt.Errorf("open watcher: %w", err)
+		return nil, err
 	}
 	defer watcher.Close()
 	t := newTree(watcher, s.o, sources, before)

@@ -5,13 +5,22 @@ import (
 	"unicode"
 )
 
+const (
+	quoteMark = "> "
+	spoiler   = "||"
+)
+
 // fence is an open fenced block, or none if length is 0. Start and body are the
 // offsets of its line and its content in the text that [fence.through] read, or -1
 // if it was open before.
+//
+// A block may be in a quote, whose lines begin with "> ", or begin inside a spoiler
+// ("||```").
 type fence struct {
 	char        byte
 	length      int
 	info        string
+	quoted      bool
 	start, body int
 }
 
@@ -25,14 +34,23 @@ func (f fence) through(text string) fence {
 		if n := strings.IndexByte(line, '\n'); n >= 0 {
 			line, next = line[:n], at+n+1
 		}
+		line, quoted := unquoted(line)
+		if f.length > 0 && f.quoted && !quoted {
+			f = fence{start: -1, body: -1} // the quote has ended, and the block with it
+		}
+		if f.length == 0 {
+			line = strings.TrimPrefix(line, spoiler)
+		} else if f.quoted != quoted {
+			line = "" // in code, a mark of a quote is text
+		}
 		char, length, rest := fenceLine(line)
 		switch {
 		case length == 0:
 		case f.length == 0:
 			if char != '`' || !strings.Contains(rest, "`") {
-				f = fence{char: char, length: length, info: strings.TrimSpace(rest), start: at, body: next}
+				f = fence{char: char, length: length, info: strings.TrimSpace(rest), quoted: quoted, start: at, body: next}
 			}
-		case char == f.char && length >= f.length && strings.TrimSpace(rest) == "":
+		case char == f.char && length >= f.length && (strings.TrimSpace(rest) == "" || strings.HasPrefix(strings.TrimSpace(rest), spoiler)):
 			f = fence{start: -1, body: -1}
 		}
 		at = next
@@ -41,6 +59,15 @@ func (f fence) through(text string) fence {
 		return fence{start: -1, body: -1}
 	}
 	return f
+}
+
+// unquoted returns a line without the mark of a quote at its start, and whether it
+// had one.
+func unquoted(line string) (rest string, quoted bool) {
+	if rest, quoted = strings.CutPrefix(line, quoteMark); !quoted && line == ">" {
+		return "", true
+	}
+	return rest, quoted
 }
 
 // fenceLine parses a line: the fence's character, its length (0 if there is none),
@@ -64,7 +91,7 @@ func (f fence) reopen() string {
 	if f.length == 0 {
 		return ""
 	}
-	return strings.Repeat(string(f.char), f.length) + f.info + "\n"
+	return f.mark() + strings.Repeat(string(f.char), f.length) + f.info + "\n"
 }
 
 // close returns the suffix of a message that ends inside the block.
@@ -72,7 +99,15 @@ func (f fence) close() string {
 	if f.length == 0 {
 		return ""
 	}
-	return "\n" + strings.Repeat(string(f.char), f.length)
+	return "\n" + f.mark() + strings.Repeat(string(f.char), f.length)
+}
+
+// mark returns what begins each line of the block.
+func (f fence) mark() string {
+	if f.quoted {
+		return quoteMark
+	}
+	return ""
 }
 
 // fits reports whether a message that ends inside the block has room for the

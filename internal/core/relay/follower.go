@@ -17,6 +17,10 @@ import (
 // platformLimit bounds one call of the platform.
 const platformLimit = 20 * time.Second
 
+// statusAfter is how long the first message of an answer waits for text, while the
+// platform shows the typing indicator.
+const statusAfter = 10 * time.Second
+
 // follower shows one request's output. Only the goroutine of run uses pace.
 type follower struct {
 	s         *Service
@@ -108,6 +112,7 @@ func (f *follower) show(ctx context.Context, row Row, output heardOutput, ended 
 	}
 	settings := f.settings(ctx)
 	settings.Mention = row.Mention
+	settings.Early = time.Since(time.UnixMilli(row.StartedAt)) < statusAfter
 	in := Rendered{
 		Basis: row, Views: Render(output.Output, row.ReplyTo, row.Cuts, end, row.made(), settings),
 		Ended: ended, MaxText: settings.MaxText, Interval: f.s.interval(),

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,10 @@ const (
 	maxSource = 128 << 10
 	// tooLong replaces the rest of a text.
 	tooLong = "*(The answer is longer than what is shown here; the page has all of it.)*"
+	// restInFile replaces it at the end, when the rest follows as a file.
+	restInFile = "*(The rest is in the file below; the page has all of it.)*"
+	restName   = "rest-of-the-answer.md"
+	restPrefix = "rest-"
 )
 
 // Cut is a place where a running answer continues in a new message.
@@ -69,6 +74,9 @@ type Settings struct {
 	Scrub func(text string) string
 	// Mention is the id of the user that the answer mentions first, "" for none.
 	Mention string
+	// Early reports that the answer has just begun. Its first message then waits for
+	// text: files that are added before that belong to it.
+	Early bool
 	// Size returns the size of a file in bytes; nil means unknown.
 	Size func(event.BinaryOutput) int64
 }
@@ -110,7 +118,7 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 	for i, seg := range segments {
 		last := i == len(segments)-1
 		source := text.Truncate(seg.text, maxSource)
-		whole := len(source) == len(seg.text)
+		hidden := seg.text[len(source):]
 		source = withoutNoReply(source, last && end == nil)
 		text, users := readable(source), []string(nil)
 		if s.Rewrite != nil {
@@ -122,7 +130,7 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		case last && end != nil:
 			foot = s.Scrub(ending(*end, !blank(text), len(views) > 0 || len(o.Binaries) > 0, o.Skip))
 			foot = strings.TrimPrefix(foot+notes(o, s.Scrub), "\n")
-		case last && (i == 0 || !blank(text)):
+		case last && (i == 0 && !waitsForText(o, text, made, s) || !blank(text)):
 			foot = status(o, s.Scrub)
 		}
 		if i == 0 && s.Mention != "" && (text != "" || foot != "") {
@@ -130,8 +138,16 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		}
 		most := max(maxMessages-len(views), 2)
 		pieces := split(text, s.MaxText-statusRoom, most+1)
-		if len(pieces) > most || !whole {
-			pieces = append(pieces[:min(len(pieces), most-1)], Piece{Source: tooLong})
+		if len(pieces) > most || hidden != "" {
+			pieces = pieces[:min(len(pieces), most-1)]
+			note := tooLong
+			if rest := restOf(text, pieces, s.Scrub(hidden)); end != nil && s.MaxFiles > 0 && (s.MaxFileBytes == 0 || int64(len(rest)) <= s.MaxFileBytes) {
+				note = restInFile
+				o.Binaries = append(slices.Clip(o.Binaries), event.BinaryOutput{
+					BinaryID: fmt.Sprint(restPrefix, i), Filename: restName, MimeType: "text/markdown", DataBase64: base64.StdEncoding.EncodeToString([]byte(rest)),
+				})
+			}
+			pieces = append(pieces, Piece{Source: note})
 		}
 		for j, p := range under(pieces, foot, s.MaxText) {
 			v := View{Key: fmt.Sprintf("%d.%d", i, j), Text: p.String(), Users: mentioned(p.String(), users)}
@@ -148,6 +164,22 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		views[len(views)-1].Stop = true
 	}
 	return withFiles(views, o, end, made, s)
+}
+
+// waitsForText reports whether the first message of a running answer waits for
+// text, although a tool runs: the answer has just begun, or has files that are to be
+// sent with the text.
+func waitsForText(o Output, text string, made Made, s Settings) bool {
+	return blank(text) && !made.Messages["0.0"] && (s.Early || len(o.Binaries) > 0)
+}
+
+// restOf returns the part of a text behind its pieces, with what was not rendered.
+func restOf(text string, pieces []Piece, hidden string) string {
+	shown := 0
+	for _, p := range pieces {
+		shown += len(p.Source)
+	}
+	return strings.TrimLeft(text[shown:]+hidden, "\n")
 }
 
 // greeting puts a mention before a text, on its own line if the text may begin
@@ -324,7 +356,7 @@ func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 		case s.MaxFileBytes > 0 && size(b) > s.MaxFileBytes:
 			unsent(b, fmt.Sprintf("%s, the limit is %s.", bytesText(size(b)), bytesText(s.MaxFileBytes)))
 			continue
-		case len(views) > 0 && !made.Messages[views[0].Key] && fits(views[0].Key, b):
+		case len(views) > 0 && !strings.HasPrefix(b.BinaryID, restPrefix) && !made.Messages[views[0].Key] && fits(views[0].Key, b):
 			key = views[0].Key
 		case end == nil:
 			continue // sent at the end

@@ -44,20 +44,68 @@ func Split(text string, limit int) []Piece { return split(text, limit, math.MaxI
 // split is like Split but stops after most messages.
 func split(text string, limit, most int) []Piece {
 	limit = max(limit, 100)
+	hidden := spoilers(text)
+	if len(hidden) > 0 {
+		limit -= 2 * len(spoiler) // a message may begin and end inside of one
+	}
 	var pieces []Piece
 	var open fence
+	done, covered, quoted := 0, false, false
 	for !blank(text) && len(pieces) < most {
+		if open.quoted && !quoted && !strings.HasPrefix(text, ">") {
+			open = fence{start: -1, body: -1} // the quote ended where the text was cut
+		}
 		prefix := open.reopen()
+		if quoted {
+			prefix += quoteMark
+		}
 		room := limit - units(prefix)
 		unseen := leading(text, room, open)
 		end, after := cut(text[unseen:], room, open)
 		if end += unseen; blank(text[end:]) {
 			end = len(text)
 		}
-		pieces = append(pieces, Piece{Prefix: prefix, Source: text[:end], Suffix: after.close(), unseen: unseen})
-		text, open = text[end:], after
+		s, inside := at(hidden, done+end)
+		if inside {
+			end, after, inside = aroundMarks(text, end, s, done, open, after)
+		}
+		p := Piece{Prefix: prefix, Source: text[:end], Suffix: after.close(), unseen: unseen}
+		if covered {
+			p.Prefix = spoiler + p.Prefix
+		}
+		if inside {
+			p.Suffix += spoiler
+		}
+		pieces = append(pieces, p)
+		quoted = dividesQuote(text, end, quoted)
+		text, open, done, covered = text[end:], after, done+end, inside
 	}
 	return pieces
+}
+
+// dividesQuote reports whether a cut divides a line of a quote. begun reports that
+// the text begins inside of such a line.
+func dividesQuote(text string, end int, begun bool) bool {
+	seen := len(strings.TrimRightFunc(text[:end], unicode.IsSpace))
+	if end == len(text) || strings.Contains(text[seen:end], "\n") {
+		return false
+	}
+	line := strings.LastIndexByte(text[:seen], '\n') + 1
+	return line == 0 && begun || strings.HasPrefix(text[line:], quoteMark)
+}
+
+// aroundMarks moves a cut that is at a mark of a spoiler to the outer side of the
+// mark: no message shows an empty spoiler. inside reports that the cut divides the
+// spoiler.
+func aroundMarks(text string, end int, s span, done int, open, after fence) (int, fence, bool) {
+	first, last := s.from-done, s.to-done
+	switch {
+	case end <= first+len(spoiler) && first > 0 && !blank(text[:first]):
+		return first, open.through(text[:first]), false
+	case strings.TrimSpace(text[end:last-min(len(spoiler), last-end)]) == "":
+		return last, open.through(text[:last]), false
+	}
+	return end, after, true
 }
 
 // blank reports whether a text is white space. It stops at the first other

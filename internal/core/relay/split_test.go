@@ -49,6 +49,46 @@ func TestSplitCutsAtTheBestPlace(t *testing.T) {
 			a + "\n" + strings.Repeat("c", 30) + "\n```\n" + b + "\n```",
 			[]string{a + "\n" + strings.Repeat("c", 30), "```\n" + b + "\n```"},
 		},
+		"a fence in a quote stays in it": {
+			"> ```go\n> " + a + "\n> " + b + "\n> ```\nend",
+			[]string{"> ```go\n> " + a + "\n> ```", "> ```go\n> " + b + "\n> ```\nend"},
+		},
+		"a line of a quote stays in it": {
+			"> " + a + " " + b + "\nend",
+			[]string{"> " + a, "> " + b + "\nend"},
+		},
+		"a block ends with its quote": {
+			"> ```\n> " + a + "\n" + b + " x",
+			[]string{"> ```\n> " + a + "\n> ```", b + " x"},
+		},
+		"a mark of a quote in code is code": {
+			"```\n> ```\n" + a + "\n" + b + "\n```",
+			[]string{"```\n> ```\n" + a + "\n```", "```\n" + b + "\n```"},
+		},
+		"a spoiler is closed and opened again": {
+			"||" + a + " " + b + "|| end",
+			[]string{"||" + a + "||", "||" + b + "|| end"},
+		},
+		"a spoiler of several messages": {
+			"see ||" + a + " " + b + " " + a + "||",
+			[]string{"see ||" + a + "||", "||" + b + "||", "||" + a + "||"},
+		},
+		"no spoiler is empty": {
+			a + strings.Repeat("c", 30) + " ||" + b + "||",
+			[]string{a + strings.Repeat("c", 30), "||" + b + "||"},
+		},
+		"a fence in a spoiler": {
+			"||```go\n" + a + "\n" + b + "\n```|| end",
+			[]string{"||```go\n" + a + "\n```||", "||```go\n" + b + "\n```|| end"},
+		},
+		"two bars in code are no spoiler": {
+			"`x || y` " + a + " " + b + " `||`",
+			[]string{"`x || y` " + a, b + " `||`"},
+		},
+		"two bars alone are no spoiler": {
+			"x || y " + a + " " + b,
+			[]string{"x || y " + a, b},
+		},
 		"code keeps its indentation": {
 			"```\n" + a + "\n    " + b + "\n```",
 			[]string{"```\n" + a + "\n```", "```\n    " + b + "\n```"},
@@ -67,6 +107,7 @@ func FuzzSplitLosesNothing(f *testing.F) {
 	for _, s := range []string{
 		"```go\n" + strings.Repeat("code\n", 60) + "```\n" + strings.Repeat("word ", 60), strings.Repeat("e\u0301\u0301", 200), strings.Repeat("\u202eabc ", 80),
 		strings.Repeat("👩‍🚀", 80), strings.Repeat("\n", 300) + "a" + strings.Repeat(" ", 300), strings.Repeat("`", 250), "~~~" + strings.Repeat("i", 200) + "\n" + strings.Repeat("x", 300),
+		"||" + strings.Repeat("word ", 60) + "|| " + strings.Repeat("||x|| ", 60), "||```go\n" + strings.Repeat("code\n", 60) + "```||", strings.Repeat("> ```\n> code\n", 40), strings.Repeat("|", 300), strings.Repeat("\\||`", 90),
 		"\xff\xfe" + strings.Repeat("\xff", 300), "[" + strings.Repeat("[a](https://x.y/", 50), strings.Repeat("```\n", 70), strings.Repeat("~", 24) + "\n" + strings.Repeat("x", 300), strings.Repeat("`", 20) + "info\n" + strings.Repeat("x", 300),
 	} {
 		f.Add(s, uint8(0))

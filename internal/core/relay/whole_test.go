@@ -61,7 +61,13 @@ func faults(text string, views []relay.View) (out []string) {
 func openAtTheEnd(text string) bool {
 	open := ""
 	for line := range strings.Lines(text) {
-		m := fencing.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		line = strings.TrimSuffix(line, "\n")
+		if open == "" { // a block may begin in a spoiler, and end with it
+			line = strings.TrimPrefix(line, "||")
+		} else {
+			line = strings.TrimSuffix(line, "||")
+		}
+		m := fencing.FindStringSubmatch(line)
 		switch {
 		case m == nil:
 		case open == "" && (m[1][0] == '~' || !strings.Contains(m[2], "`")):

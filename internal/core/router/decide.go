@@ -52,7 +52,7 @@ type decision struct {
 func (d *decision) emit(e Effect) { d.effects = append(d.effects, e) }
 
 func (d *decision) message(m Message) {
-	if m.FromSelf || m.FromBot || m.Claimed || m.FactsMissing && m.Mode != Direct {
+	if m.FromSelf || m.FromBot && !m.Programs || m.Claimed || m.FactsMissing && m.Mode != Direct {
 		return
 	}
 	d.forgetStale()
@@ -61,7 +61,7 @@ func (d *decision) message(m Message) {
 		return
 	}
 	addressed := m.Mentions || m.ReplyToUs
-	if m.Mode == Mention && !addressed {
+	if m.Mode == Mention && !addressed || !d.guardLoop(m) {
 		return
 	}
 	current, ok := d.current()
@@ -88,6 +88,23 @@ func (d *decision) message(m Message) {
 	default:
 		d.join(current.ID, event.FollowUp, m, false)
 	}
+}
+
+// guardLoop counts the messages of other programs and returns false if there are too
+// many: the program may answer us, and we it, forever.
+func (d *decision) guardLoop(m Message) bool {
+	if !m.FromBot {
+		d.Programs = nil
+		return true
+	}
+	now := d.now.UnixMilli()
+	d.Programs = slices.DeleteFunc(d.Programs, func(at int64) bool { return at > now || now-at >= programWindow.Milliseconds() })
+	if len(d.Programs) >= maxPrograms {
+		d.emit(Ignore{MessageID: m.ID})
+		return false
+	}
+	d.Programs = append(d.Programs, now)
+	return true
 }
 
 // delete removes a message from the burst and cancels the request that it began.

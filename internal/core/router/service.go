@@ -78,6 +78,8 @@ type Profile interface {
 	Names(q db.Queryer) func(text string) string
 	// Mode returns how a session listens that is not a private conversation.
 	Mode(s surface.Session) Mode
+	// Programs reports whether a session listens to other programs.
+	Programs(s surface.Session) bool
 	// Images reports whether the model sees images.
 	Images() bool
 }
@@ -288,6 +290,7 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	}
 	m := Message{
 		ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), Mode: Direct,
+		Programs: s.o.Profile.Programs(session),
 		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete,
 		Mentions: facts.MentionsBot, ReplyTo: facts.ReplyToMessageID, ReplyToUs: facts.ReplyToBot,
 	}
@@ -358,6 +361,9 @@ func (s *Service) carry(tx *db.Tx, t target, _ State, e Effect) error {
 		return s.publish(tx, t, e.RequestID, "cancel:"+e.RequestID, event.RequestCancel{Reason: detailDeleted})
 	case Undeliver:
 		return s.o.Table.UnmarkForwarded(tx, s.o.Platform, t.sessionID, e.MessageIDs)
+	case Ignore:
+		s.o.Logger.Warn("ignoring a message of a program: too many of them woke the agent, and no person did in between", "session_id", t.sessionID, "message_id", e.MessageID)
+		return nil
 	case Acknowledge:
 		if s.o.Marks == nil {
 			return nil

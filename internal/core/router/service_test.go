@@ -81,6 +81,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) SelfID() string                            { return self }
 func (w *world) Names(db.Queryer) func(text string) string { return nil }
 func (w *world) Mode(surface.Session) router.Mode          { return w.mode }
+func (w *world) Programs(surface.Session) bool             { return false }
 func (w *world) Images() bool                              { return false }
 
 func (w *world) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {

@@ -65,6 +65,11 @@ const (
 	maxAcknowledged = 100
 	// maxDelivered bounds the known deliveries of a queued request.
 	maxDelivered = 200
+	// maxPrograms is how many messages of programs may wake the agent within
+	// programWindow unless a person does in between: two programs that answer each
+	// other stop soon, and a busy monitor is heard again later.
+	maxPrograms   = 5
+	programWindow = 10 * time.Minute
 	// staleAfter is when a request that was never seen to run is forgotten.
 	staleAfter = time.Hour
 )
@@ -81,17 +86,21 @@ type State struct {
 	Due    int64    `json:"due,omitempty"`
 	// Gating is the burst that the gate is judging.
 	Gating []string `json:"gating,omitempty"`
+	// Programs are the times (Unix milliseconds) of the last messages of other
+	// programs that woke the agent since a person did.
+	Programs []int64 `json:"programs,omitempty"`
 }
 
 // Empty reports whether there is nothing to store.
 func (s State) Empty() bool {
-	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && s.First == 0 && s.Due == 0
+	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && len(s.Programs) == 0 && s.First == 0 && s.Due == 0
 }
 
 func (s State) clone() State {
 	s.Requests = slices.Clone(s.Requests)
 	s.Buffer = slices.Clone(s.Buffer)
 	s.Gating = slices.Clone(s.Gating)
+	s.Programs = slices.Clone(s.Programs)
 	return s
 }
 
@@ -157,9 +166,11 @@ type Event interface{ isEvent() }
 type Message struct {
 	ID, RequestID string
 	Mode          Mode
-	// FromSelf and FromBot report that a program wrote it. Claimed reports that a
+	// FromSelf and FromBot report that a program wrote it: we, or another one. Claimed reports that a
 	// workflow waits or waited for it.
 	FromSelf, FromBot, Claimed bool
+	// Programs reports that the session listens to other programs.
+	Programs bool
 	// Delivered reports that the model has received it: with a reply to it whose
 	// event came first, or because somebody asked about it.
 	Delivered bool
@@ -256,6 +267,10 @@ type Acknowledge struct{ MessageID string }
 // Unacknowledge removes the acknowledgments of messages.
 type Unacknowledge struct{ MessageIDs []string }
 
+// Ignore reports that a message of a program woke nobody, because there were too
+// many.
+type Ignore struct{ MessageID string }
+
 // AskGate asks the gate about the burst in Gating.
 type AskGate struct{ MessageIDs []string }
 
@@ -266,4 +281,5 @@ func (Reanchor) isEffect()  {}
 func (AskGate) isEffect()   {}
 
 func (Acknowledge) isEffect()   {}
+func (Ignore) isEffect()        {}
 func (Unacknowledge) isEffect() {}

@@ -17,6 +17,8 @@ const (
 	NoAnswer Answer = ""
 	Continue Answer = "continue"
 	Stop     Answer = "stop"
+	// NewDay is the answer that the calendar gives to the question at a daily limit.
+	NewDay Answer = "newDay"
 )
 
 // maxAnswer is the maximum length of an answer in bytes; a longer message says more

@@ -43,6 +43,21 @@ func (l Limits) day(t time.Time) string {
 	return t.In(l.Zone).Format(time.DateOnly)
 }
 
+// midnightAfter returns the end of the day of a daily limit. waits is false if the pause ends
+// before that, or is not at a daily limit.
+func (l Limits) midnightAfter(p Pause) (midnight time.Time, waits bool) {
+	zone := l.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	day, err := time.ParseInLocation(time.DateOnly, p.Day, zone)
+	if err != nil {
+		return time.Time{}, false
+	}
+	midnight = time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, zone)
+	return midnight, midnight.UnixMilli() < p.Until
+}
+
 func (l Limits) wait() time.Duration {
 	if l.Wait <= 0 {
 		return DefaultWait

@@ -49,6 +49,8 @@ func (d *decision) decide(in Input) {
 		d.limitReached(in)
 	case Expired:
 		d.expired(in)
+	case DayOver:
+		d.dayOver(in)
 	case Drained:
 		if d.isActive(in.RequestID) {
 			d.Active.Drained = true

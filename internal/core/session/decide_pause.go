@@ -57,8 +57,24 @@ func (d *decision) raise(p Pause, used int64) {
 	d.Raised[p.Limit] = max(p.Used, used)
 }
 
+// waits reports whether the request still waits for an answer to a pause.
+func (d *decision) waits(requestID string, pause int) bool {
+	return d.isActive(requestID) && d.Active.Paused != nil && d.Active.Paused.Number == pause
+}
+
+// dayOver continues a request that waits at the limit of a day that is over. The limits of
+// the new day apply as usual.
+func (d *decision) dayOver(in DayOver) {
+	if !d.waits(in.RequestID, in.Pause) || d.Active.Paused.Day == "" {
+		return
+	}
+	d.Active.Paused = nil
+	d.emit(RecordAnswer{RequestID: in.RequestID, Answer: NewDay, Pause: in.Pause})
+	d.resume()
+}
+
 func (d *decision) expired(in Expired) {
-	if !d.isActive(in.RequestID) || d.Active.Paused == nil || d.Active.Paused.Number != in.Pause {
+	if !d.waits(in.RequestID, in.Pause) {
 		return
 	}
 	detail := d.Active.Paused.expiredText()

@@ -39,6 +39,7 @@ func TestDecide(t *testing.T) {
 	charged := session.Recovered{Culprit: true, Turn: session.OnTrial}
 	waiting := with(running, session.Recovered{Turn: session.Waiting})
 	paused := with(running, session.LimitReached{RequestID: "web:s:r1"})
+	pausedToday := with(running, session.LimitReached{RequestID: "web:s:r1", Pause: session.Pause{Day: "2026-01-02"}})
 	says := func(m session.Message, a session.Answer) session.Message { m.Answer = a; return m }
 	by := func(m session.Message, author string) session.Message { m.Author = author; return m }
 	pausedOfAnn := []session.Input{by(msg("m1", "web:s:r1", event.Prompt), "ann"), session.LimitReached{RequestID: "web:s:r1"}}
@@ -288,6 +289,13 @@ func TestDecide(t *testing.T) {
 			session.Expired{RequestID: "web:s:r1", Pause: 1},
 			[]string{"state web:s:r1 failed"},
 		},
+		{
+			"a pause at a daily limit ends with the day", pausedToday,
+			session.DayOver{RequestID: "web:s:r1", Pause: 1},
+			[]string{"answer web:s:r1", "resume web:s:r1"},
+		},
+		{"a pause at another limit does not end with the day", paused, session.DayOver{RequestID: "web:s:r1", Pause: 1}, nil},
+		{"the day of an earlier pause is nothing", pausedToday, session.DayOver{RequestID: "web:s:r1", Pause: 2}, nil},
 		{"an alarm of an earlier pause is nothing", paused, session.Expired{RequestID: "web:s:r1", Pause: 2}, nil},
 
 		{

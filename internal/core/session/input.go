@@ -9,7 +9,7 @@ import (
 
 // Input is something that happened to a session. The set of inputs is closed:
 // [Message], [Cancel], [StepBoundary], [WouldEnd], [Ended], [LimitReached],
-// [Expired], [Drained], [Recovered], [TurnCame], [TrialPassed], [Progressed],
+// [Expired], [DayOver], [Drained], [Recovered], [TurnCame], [TrialPassed], [Progressed],
 // [SlotFree], [RowDamaged] and [DamagedQueue].
 //
 // Facts that the decider needs and the state does not hold are fields of the
@@ -106,6 +106,12 @@ type Expired struct {
 	NoSlot    bool
 }
 
+// DayOver reports that the day of the daily limit that paused the request has ended.
+type DayOver struct {
+	RequestID string
+	Pause     int
+}
+
 // Drained reports that the process is shutting down and the run will continue
 // after a restart.
 type Drained struct{ RequestID string }
@@ -153,6 +159,7 @@ func (RowDamaged) input()   {}
 func (DamagedQueue) input() {}
 func (LimitReached) input() {}
 func (Expired) input()      {}
+func (DayOver) input()      {}
 func (Drained) input()      {}
 func (Recovered) input()    {}
 func (TurnCame) input()     {}

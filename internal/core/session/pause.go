@@ -28,6 +28,9 @@ func (r *run) stopAtLimit(l *limitError, outcome agent.Outcome) error {
 	p := Pause{Reached: l.Reached, Question: l.Question(), Since: now.UnixMilli(), Until: now.Add(limits.wait()).UnixMilli()}
 	if l.ofDay() {
 		p.Day = limits.day(now)
+		if _, waits := limits.midnightAfter(p); waits {
+			p.Question += " After midnight I continue by myself."
+		}
 	}
 	text := p.Question
 	if r.out.length() > 0 {
@@ -137,9 +140,16 @@ func boundedEventID(id string) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// scheduleExpiry fails the request at the end of the pause.
+// scheduleExpiry fails the request at the end of the pause. A request at a daily limit
+// continues at midnight, if that is earlier.
 func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
-	left := func() time.Duration { return time.UnixMilli(p.Until).Sub(s.opt.Now()) }
+	left := func() time.Duration {
+		end := time.UnixMilli(p.Until)
+		if midnight, waits := s.settings.Load().Limits.midnightAfter(p); waits {
+			end = midnight
+		}
+		return end.Sub(s.opt.Now())
+	}
 	s.alarms.set(sessionID, left, func() {
 		s.spawn(func() { s.expirePause(sessionID, requestID, p) })
 	})
@@ -149,8 +159,18 @@ func (s *Service) expirePause(sessionID, requestID string, p Pause) {
 	s.mu.Lock()
 	ctx := s.runCtx
 	s.mu.Unlock()
+	// If the program was down at midnight and at the end of the wait, midnight was first.
+	_, dayOver := s.settings.Load().Limits.midnightAfter(p)
+	for dayOver && s.atCapacity() { // many requests may continue at midnight
+		if !sleep(ctx, time.Second) {
+			return
+		}
+	}
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		err := s.change(ctx, sessionID, func(c *change) error {
+			if dayOver {
+				return c.decide(DayOver{RequestID: requestID, Pause: p.Number})
+			}
 			return c.decide(Expired{RequestID: requestID, Pause: p.Number, NoSlot: s.atCapacity()})
 		})
 		if err == nil || ctx.Err() != nil {

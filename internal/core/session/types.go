@@ -130,3 +130,6 @@ type StoryEntry struct {
 	Detail string          `json:"detail,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
 }
+
+// Span is a span of time, both ends included, in Unix milliseconds. A zero end is open.
+type Span struct{ From, Until int64 }

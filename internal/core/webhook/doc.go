@@ -1,15 +1,17 @@
 // Package webhook verifies the signatures of webhooks and turns deliveries into
 // environment events.
 //
-// It supports two forms of signatures: GitHub's, and the Standard Webhooks form. The
-// package guarantees:
+// It supports the signatures of GitHub, Standard Webhooks, Stripe, and Slack, and the token
+// of GitLab. Each is one row of a table. The package guarantees:
 //
-//   - [Hook.Verify] checks the bytes of the body as they arrived, before anything
-//     parses them, and compares in constant time. A header that occurs twice counts
-//     as missing, and a refusal does not say what was wrong with the signature.
+//   - [Hook.CheckHeaders] refuses a sender without a signature before its body is read.
+//   - [Hook.Verify] checks the bytes of the body before anything parses them, and
+//     compares in constant time. A header that occurs twice counts as missing, and a
+//     refusal does not say what was wrong with the signature. The only thing that is done
+//     to a body before that is decompression, within the limit of the body.
 //   - The id of a delivery becomes the id of its event, so the inbox drops a delivery
-//     that is repeated. The Standard form signs the id and a time, which may be off
-//     by five minutes. GitHub signs only the body.
+//     that is repeated. Standard Webhooks, Stripe, and Slack sign the id and a time, which
+//     may be off by five minutes. GitHub signs only the body, and GitLab nothing.
 //   - The event keeps only a few headers, which contain no secrets.
 //
 // Everything here is pure and has no state, so there is no Decide: the time is an

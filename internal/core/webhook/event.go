@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"lilac/internal/foundation/event"
@@ -22,7 +24,7 @@ import (
 const maxHeader = 200
 
 // keptHeaders are the headers that an event keeps. None of them is a credential.
-var keptHeaders = []string{"Content-Type", "User-Agent", "X-Github-Hook-Id", "X-Github-Hook-Installation-Target-Id", "X-Github-Hook-Installation-Target-Type"}
+var keptHeaders = []string{"Content-Type", "User-Agent", "X-Github-Hook-Id", "X-Github-Hook-Installation-Target-Id", "X-Github-Hook-Installation-Target-Type", "X-Gitlab-Instance"}
 
 // Payload is the payload of a webhook.received.
 type Payload struct {
@@ -69,10 +71,11 @@ func (h Hook) BodyID(d Delivery) string {
 	return h.Name + ":" + hex.EncodeToString(sum[:])
 }
 
-// decodeBody returns a body as JSON. A body with a JSON content type must be JSON. A form
+// decodeBody returns a body as JSON, without a byte order mark. A body with a JSON content type must be JSON. A form
 // with a field payload has JSON in that field, as GitHub sends it. Without a content
 // type, an object or a list is JSON. Everything else becomes a string.
 func decodeBody(contentType string, body []byte) (json.RawMessage, error) {
+	body = decodeText(body)
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		media = ""
@@ -103,15 +106,26 @@ func compactJSON(body []byte) (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// bodyType returns the field type of the body of a Standard webhook, or "".
-func bodyType(body []byte) string {
-	var v struct {
-		Type string `json:"type"`
+// decodeText returns a body as UTF-8 without a byte order mark. A mark of UTF-16 says that
+// the body has that encoding.
+func decodeText(body []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		return body[3:]
+	case bytes.HasPrefix(body, []byte("\xff\xfe")):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(body, []byte("\xfe\xff")):
+		order = binary.BigEndian
 	}
-	if json.Unmarshal(body, &v) != nil {
-		return ""
+	if order == nil || len(body)%2 != 0 {
+		return body
 	}
-	return printable(v.Type)
+	units := make([]uint16, 0, len(body)/2-1)
+	for i := 2; i < len(body); i += 2 {
+		units = append(units, order.Uint16(body[i:]))
+	}
+	return []byte(string(utf16.Decode(units)))
 }
 
 // printable returns a header value that is safe in a log: short, on one line, and without

@@ -4,9 +4,10 @@ package webhook
 // the tests that forge one.
 var Unchecked = Hook.delivery
 
-// DecodeBody, GitHubMAC and StandardMACs are what reads a stranger's bytes.
+// DecodeBody, HexMAC, StandardMACs and FieldsOf parse a stranger's bytes.
 var (
 	DecodeBody   = decodeBody
-	GitHubMAC    = githubMAC
+	HexMAC       = hexMAC
 	StandardMACs = standardMACs
+	FieldsOf     = fieldsOf
 )

@@ -18,9 +18,19 @@ const (
 	// X-GitHub-Event.
 	GitHub Form = "github"
 	// Standard is the form of Standard Webhooks: webhook-id, webhook-timestamp, and
-	// webhook-signature.
+	// webhook-signature, or the same with svix- instead of webhook-.
 	Standard Form = "standard"
+	// GitLab sends its secret as a token: X-Gitlab-Token, with Idempotency-Key (17.4 and
+	// later), X-Gitlab-Event-UUID, and X-Gitlab-Event.
+	GitLab Form = "gitlab"
+	// Stripe signs the time and the body: Stripe-Signature.
+	Stripe Form = "stripe"
+	// Slack signs the time and the body: X-Slack-Signature and X-Slack-Request-Timestamp.
+	Slack Form = "slack"
 )
+
+// forms are the names of the forms, for errors.
+const forms = "github, standard, gitlab, stripe, or slack"
 
 const (
 	// MinSecret is the minimum length of a secret, in bytes.
@@ -68,8 +78,8 @@ func New(s Spec) (Hook, error) {
 	}
 	h := Hook{Spec: s, key: []byte(s.Secret)}
 	switch {
-	case s.Form != GitHub && s.Form != Standard:
-		return Hook{}, fault.InvalidField("form", "The webhook %s has the unknown form %q; use github or standard.", s.Name, s.Form)
+	case schemes[s.Form].proof == nil:
+		return Hook{}, fault.InvalidField("form", "The webhook %s has the unknown form %q. Use %s.", s.Name, s.Form, forms)
 	case s.Secret == "":
 		return Hook{}, fault.InvalidField("secret", "The webhook %s has no secret, so anybody could send deliveries. Set a secret, preferably as ${NAME} from the environment.", s.Name)
 	case s.MaxBytes < 0 || s.MaxBytes > MaxBytes:
@@ -89,10 +99,10 @@ func New(s Spec) (Hook, error) {
 	return h, nil
 }
 
-func (h Hook) mac(parts ...[]byte) []byte {
+// mac returns the signature of a prefix and a body.
+func (h Hook) mac(prefix string, body []byte) []byte {
 	m := hmac.New(sha256.New, h.key)
-	for _, p := range parts {
-		m.Write(p)
-	}
+	m.Write([]byte(prefix))
+	m.Write(body)
 	return m.Sum(nil)
 }

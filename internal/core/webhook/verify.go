@@ -1,31 +1,20 @@
 package webhook
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/hmac"
-	"encoding/base64"
-	"encoding/hex"
+	"errors"
+	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"lilac/internal/foundation/fault"
 )
 
-// The headers of the forms.
 const (
-	githubSignature = "X-Hub-Signature-256"
-	githubDelivery  = "X-Github-Delivery"
-	githubEvent     = "X-Github-Event"
-
-	standardID        = "Webhook-Id"
-	standardTimestamp = "Webhook-Timestamp"
-	standardSignature = "Webhook-Signature"
-)
-
-const (
-	// Tolerance bounds the difference between the time of a Standard webhook and the
-	// local time.
+	// Tolerance bounds the difference between a signed time and the local time.
 	Tolerance = 5 * time.Minute
 	// maxSignatures bounds the signatures of a header. A sender that rotates its secret
 	// sends two.
@@ -40,16 +29,41 @@ type Delivery struct {
 	ID string
 	// Event is the sender's name for the event, if it has one.
 	Event string
-	Body  []byte
+	// Body is the body without its compression.
+	Body []byte
+}
+
+// CheckHeaders refuses a delivery whose headers no body can make valid: without a signature,
+// with an old one, or, in forms with a token, with the wrong token. It returns the error that
+// [Hook.Verify] would return, and lets a server refuse a sender before it reads the body.
+func (h Hook) CheckHeaders(header http.Header, now time.Time) error {
+	if _, ok := schemes[h.Form].proof(h, header, now); !ok {
+		return errSignature
+	}
+	if _, err := compression(header); err != nil {
+		return err
+	}
+	return nil
 }
 
 // Verify checks the signature of a body. An invalid signature is a
 // fault.Unauthenticated; a signed delivery without a usable id is a fault.Invalid.
+//
+// A body may be compressed. Senders sign what they send, but a proxy may compress a body that
+// was signed before, so either form may match the signature.
 func (h Hook) Verify(header http.Header, body []byte, now time.Time) (Delivery, error) {
-	if !h.authentic(header, body, now) {
+	p, ok := schemes[h.Form].proof(h, header, now)
+	if !ok {
 		return Delivery{}, errSignature
 	}
-	return h.delivery(header, body)
+	plain, err := h.decompress(header, body)
+	if !p.matches(h, body) && (err != nil || !p.matches(h, plain)) {
+		return Delivery{}, errSignature
+	}
+	if err != nil {
+		return Delivery{}, err
+	}
+	return h.delivery(header, plain)
 }
 
 // errSignature is the error for every invalid signature, so that it does not help an
@@ -59,71 +73,78 @@ var errSignature = &fault.Error{
 	Message: "The signature of this webhook is missing, invalid, or too old.",
 }
 
+// matches compares all signatures, so that the time does not tell which one matched.
+func (p proof) matches(h Hook, body []byte) bool {
+	found := p.token
+	for _, mac := range p.macs {
+		found = hmac.Equal(mac, h.mac(p.prefix, body)) || found
+	}
+	return found
+}
+
 // delivery returns the delivery without checking its signature.
 func (h Hook) delivery(header http.Header, body []byte) (Delivery, error) {
-	d := Delivery{ID: singleValue(header, githubDelivery), Event: printable(singleValue(header, githubEvent)), Body: body}
-	if h.Form == Standard {
-		d.ID, d.Event = singleValue(header, standardID), bodyType(body)
+	s := schemes[h.Form]
+	id, name := s.identify(header, body)
+	if !validID(id) {
+		return Delivery{}, fault.New(fault.Invalid, "The webhook has no usable id in the %s (1 to %d letters, digits, - and _).", s.idFrom, maxID)
 	}
-	if !validID(d.ID) {
-		return Delivery{}, fault.New(fault.Invalid, "The webhook has no usable id in its header %s (1 to %d letters, digits, - and _).", h.idHeader(), maxID)
-	}
-	return d, nil
+	return Delivery{ID: id, Event: printable(name), Body: body}, nil
 }
 
-func (h Hook) idHeader() string {
-	if h.Form == Standard {
-		return "webhook-id"
+// Challenge returns the text that Slack expects back when an operator enters the address
+// of the webhook. ok is false for every other delivery.
+func (h Hook) Challenge(d Delivery) (text string, ok bool) {
+	if h.Form != Slack || d.Event != "url_verification" {
+		return "", false
 	}
-	return "X-GitHub-Delivery"
+	text = printable(fieldsOf(d.Body).Challenge)
+	return text, text != ""
 }
 
-func (h Hook) authentic(header http.Header, body []byte, now time.Time) bool {
-	if h.Form != Standard {
-		given, ok := githubMAC(singleValue(header, githubSignature))
-		return ok && hmac.Equal(given, h.mac(body))
-	}
-	id, stamp := singleValue(header, standardID), singleValue(header, standardTimestamp)
-	// The signed text is the id, the time, and the body, separated by dots. An id with a
-	// dot would make the separation ambiguous.
-	at, err := strconv.ParseInt(stamp, 10, 64)
-	if err != nil || strconv.FormatInt(at, 10) != stamp || !validID(id) {
-		return false
-	}
-	want := h.mac([]byte(id), []byte("."), []byte(stamp), []byte("."), body)
-	found := false
-	for _, mac := range standardMACs(singleValue(header, standardSignature)) {
-		found = hmac.Equal(mac, want) || found
-	}
-	return found && at >= now.Add(-Tolerance).Unix() && at <= now.Add(Tolerance).Unix()
+// errTooLarge reports a body that exceeds the limit after decompression.
+func (h Hook) errTooLarge() error {
+	return fault.New(fault.TooLarge, "The body is larger than %d bytes.", h.MaxBytes)
 }
 
-// githubMAC decodes "sha256=" and 64 hexadecimal digits.
-func githubMAC(s string) ([]byte, bool) {
-	digits, ok := strings.CutPrefix(s, "sha256=")
-	if !ok {
-		return nil, false
+// compression returns whether a body is compressed with gzip.
+func compression(header http.Header) (compressed bool, err error) {
+	switch name := strings.ToLower(strings.TrimSpace(strings.Join(header.Values("Content-Encoding"), ","))); name {
+	case "", "identity":
+		return false, nil
+	case "gzip", "x-gzip":
+		return true, nil
+	default:
+		return false, fault.New(fault.Invalid, "The content encoding %s is not supported. Use gzip, or none.", printable(name))
 	}
-	mac, err := hex.DecodeString(digits)
-	return mac, err == nil
 }
 
-// standardMACs decodes the signatures of a header: "v1," and base64, separated by spaces.
-// It ignores other versions.
-func standardMACs(s string) (out [][]byte) {
-	for i, one := range strings.Fields(s) {
-		if i == maxSignatures {
-			break
-		}
-		encoded, ok := strings.CutPrefix(one, "v1,")
-		if !ok {
-			continue
-		}
-		if mac, err := base64.StdEncoding.DecodeString(encoded); err == nil {
-			out = append(out, mac)
-		}
+// decompress returns the body without its compression. Its limit is the limit of the body,
+// so a small body cannot become a large one.
+func (h Hook) decompress(header http.Header, body []byte) ([]byte, error) {
+	compressed, err := compression(header)
+	if err != nil || !compressed {
+		return body, err
 	}
-	return out
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, errNotGzip(err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, h.MaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, errNotGzip(err)
+	case int64(len(plain)) > h.MaxBytes:
+		return nil, h.errTooLarge()
+	}
+	return plain, nil
+}
+
+func errNotGzip(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fault.Wrap(fault.Invalid, err, "The header Content-Encoding is gzip, but the body is not.")
 }
 
 // singleValue returns the value of a header that occurs once, otherwise "".
@@ -145,21 +166,6 @@ func validID(s string) bool {
 	})
 }
 
-// Sign returns the headers of a delivery, for tests of a webhook.
-func (h Hook) Sign(d Delivery, now time.Time) http.Header {
-	out := http.Header{}
-	if h.Form == Standard {
-		stamp := strconv.FormatInt(now.Unix(), 10)
-		mac := h.mac([]byte(d.ID), []byte("."), []byte(stamp), []byte("."), d.Body)
-		out.Set(standardID, d.ID)
-		out.Set(standardTimestamp, stamp)
-		out.Set(standardSignature, "v1,"+base64.StdEncoding.EncodeToString(mac))
-		return out
-	}
-	out.Set(githubDelivery, d.ID)
-	out.Set(githubSignature, "sha256="+hex.EncodeToString(h.mac(d.Body)))
-	if d.Event != "" {
-		out.Set(githubEvent, d.Event)
-	}
-	return out
-}
+// Sign returns the headers of a delivery, for tests of a webhook. Stripe and Slack have the
+// id of a delivery in its body.
+func (h Hook) Sign(d Delivery, now time.Time) http.Header { return schemes[h.Form].sign(h, d, now) }

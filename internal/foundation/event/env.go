@@ -52,6 +52,16 @@ func EnvTypes() []Type {
 	}
 }
 
+// StreamOnly reports whether events of the type are only shown on the event stream. They are
+// derived from other events, and never published, so no rule receives them.
+func StreamOnly(t Type) bool {
+	switch t {
+	case SessionMessageApplied, StreamText, StreamReasoning, StreamToolCall, StreamFile:
+		return true
+	}
+	return false
+}
+
 var envType = lazyregexp.New(`^[a-z0-9_.]{1,64}$`)
 
 // maxTimestamp is the largest time of a JavaScript Date in Unix milliseconds (ECMA-262,
@@ -151,6 +161,9 @@ func inField(name string, err error) error {
 	}
 	return fmt.Errorf("decode %s: %w", name, err)
 }
+
+// MetadataReplayOf is the metadata field with the id of the event that this one repeats.
+const MetadataReplayOf = "replay_of"
 
 // MetadataRequest is the metadata field with the id of the request that caused the event.
 const MetadataRequest = "request_id"
@@ -252,7 +265,7 @@ type SessionPausedPayload struct {
 type SessionResumedPayload struct {
 	RequestID string `json:"requestId"`
 	Pause     int    `json:"pause"`
-	// Answer is continue or stop.
+	// Answer is continue or stop, or newDay if the day of a daily limit ended first.
 	Answer string `json:"answer"`
 }
 

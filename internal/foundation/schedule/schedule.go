@@ -51,6 +51,9 @@ func Cron(expression string, zone *time.Location) (Schedule, error) {
 	}
 	parsed, err := parser.Parse(expression)
 	if err != nil {
+		if found := fieldOutOfRange(expression); found != "" {
+			return Schedule{}, fault.Wrap(fault.Invalid, err, "The cron expression %q is invalid: %s.", expression, found)
+		}
 		return Schedule{}, fault.Wrap(fault.Invalid, err, "The cron expression %q is invalid. Use five fields: minute, hour, day of the month, month, day of the week, for example 30 8 * * 1-5.", expression)
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,22 @@ func TestWhatIsNoScheduleIsRefused(t *testing.T) {
 		}
 		if !s.Next(time.Now()).IsZero() || !s.Latest(time.Now()).IsZero() {
 			t.Errorf("%q is due", bad)
+		}
+	}
+}
+
+func TestCronErrorsNameTheField(t *testing.T) {
+	for expression, want := range map[string]string{
+		"60 * * * *":     "60 is not a valid minute (0 to 59)",
+		"* 24 * * *":     "24 is not a valid hour (0 to 23)",
+		"0 0 1,32 * *":   "32 is not a valid day of the month (1 to 31)",
+		"0 0 1 1-13/2 *": "13 is not a valid month (1 to 12)",
+		"0 0 * * 8":      "8 is not a valid day of the week (0 to 7)",
+		"* * * *":        "it has 4 fields, but needs five",
+		"a b c d e":      "Use five fields",
+	} {
+		if _, err := schedule.Cron(expression, nil); err == nil || !strings.Contains(fault.ToWire(err).Message, want) {
+			t.Errorf("%s: %v, want %q", expression, err, want)
 		}
 	}
 }

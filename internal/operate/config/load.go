@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -47,6 +48,9 @@ type Warning struct {
 
 // String formats the warning as compilers do: file:line:column: message.
 func (w Warning) String() string {
+	if w.File == "" { // it is about the environment
+		return w.Message
+	}
 	return fmt.Sprintf("%s:%d:%d: %s", w.File, w.Line, w.Column, w.Message)
 }
 
@@ -74,7 +78,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c.Config, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed()), nil
+	return c.Config, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed(), c.wrongTZ()), nil
 }
 
 // A reader merges the sources of a configuration, and locates its mistakes in them.
@@ -159,11 +163,27 @@ func withoutPath(err error) error {
 	return err
 }
 
+// notUTF8 returns the place of the first byte that is not UTF-8.
+func notUTF8(data []byte) (line, column int, found bool) {
+	for at := 0; at < len(data); {
+		r, size := utf8.DecodeRune(data[at:])
+		if r == utf8.RuneError && size == 1 {
+			before := data[:at]
+			return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):]), true
+		}
+		at += size
+	}
+	return 0, 0, false
+}
+
 // decode merges a file into c. Providers and models in the file are merged field by field with the
 // built-in ones of the same name.
 func (c reader) decode(path string, data []byte) ([]Warning, []mistake, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) || bytes.IndexByte(data, 0) >= 0 {
 		return nil, nil, fault.New(fault.Invalid, "%s is not UTF-8: it looks like UTF-16, or like no text at all. Save it as UTF-8.", path)
+	}
+	if line, column, found := notUTF8(data); found {
+		return nil, nil, fault.New(fault.Invalid, "%s:%d:%d: The file is not UTF-8; it looks like Latin-1 or Windows-1252. Save it as UTF-8, for example with: iconv -f WINDOWS-1252 -t UTF-8.", path, line, column)
 	}
 	// Some editors write a byte order mark, which would become part of the first key.
 	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)

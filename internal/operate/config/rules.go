@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -12,11 +13,28 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// EnvironmentRules compiles the rules, sorted by name.
+// BuiltinRules applies the configuration to the built-in rules: it turns those off that an
+// entry of the same name turns off.
+func (c *Config) BuiltinRules(builtin []environment.Rule) []environment.Rule {
+	out := slices.Clone(builtin)
+	for i, r := range out {
+		if own, ok := c.Rules[r.Name]; ok && own.Enabled != nil {
+			out[i].Enabled = *own.Enabled
+		}
+	}
+	return out
+}
+
+// EnvironmentRules compiles the rules, sorted by name, without the entries of built-in
+// rules.
 func (c *Config) EnvironmentRules() ([]environment.Rule, error) {
 	var out []environment.Rule
 	var found []error
+	builtin := builtinRules()
 	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
+		if slices.Contains(builtin, name) {
+			continue
+		}
 		r, err := environment.Compile(c.Rules[name].Spec(name))
 		for _, err := range parts(err) {
 			wire := fault.ToWire(err)
@@ -42,8 +60,12 @@ func (c checker) checkRules() error {
 	var found []error
 	builtin := builtinRules()
 	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
-		if !nameForm().MatchString(name) || slices.Contains(builtin, name) {
-			found = append(found, fault.InvalidField("rules."+name, "%q is not a name for a rule: use letters, digits, _ and -, and none of %q.", name, builtin))
+		switch isBuiltin := slices.Contains(builtin, name); {
+		case isBuiltin:
+			found = append(found, checkBuiltin(name, c.Rules[name]))
+			continue
+		case !nameForm().MatchString(name):
+			found = append(found, fault.InvalidField("rules."+name, "%q is not a name for a rule: use letters, digits, _ and -.", name))
 		}
 		if c.Rules[name].Budget.Money == 0 || c.unreadable(modelKeys...) {
 			continue
@@ -57,6 +79,18 @@ func (c checker) checkRules() error {
 	}
 	_, err := c.EnvironmentRules()
 	return errors.Join(append(found, err)...)
+}
+
+// checkBuiltin checks the entry of a built-in rule.
+func checkBuiltin(name string, r environment.RuleConfig) error {
+	carriesMessages := name == string(event.UserQuery) || name == string(event.UserStop)
+	switch {
+	case r.Enabled == nil || !reflect.DeepEqual(r, environment.RuleConfig{Enabled: r.Enabled}):
+		return fault.InvalidField("rules."+name, "The rule %s is built in, so an entry with its name can only turn it off: enabled: false. For another rule, use another name.", name)
+	case !*r.Enabled && carriesMessages:
+		return fault.InvalidField("rules."+name+".enabled", "The built-in rule %s carries messages from people and cannot be turned off.", name)
+	}
+	return nil
 }
 
 // withoutSession warns about rules that cannot wake the agent: events of sources belong to no

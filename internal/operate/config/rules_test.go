@@ -68,7 +68,7 @@ func TestMistakesOfRulesAreNamedWithTheirPlace(t *testing.T) {
 		"rules:\n  a:\n    when: {type: x}\n    do:\n      agent:\n        prompt: a {{ .b\n":                                                                     ":6:9: The prompt",
 		"rules:\n  a:\n    do: {drop: true}\n":                                                                                                                    "no event type",
 		"rules:\n  a b:\n    when: {type: x}\n    do: {drop: true}\n":                                                                                             "not a name",
-		"rules:\n  fallback:\n    when: {type: x}\n    do: {drop: true}\n":                                                                                        "not a name",
+		"rules:\n  fallback:\n    when: {type: x}\n    do: {drop: true}\n":                                                                                        "built in",
 		"rules:\n  a:\n    when: {type: x}\n    do: {agent: {prompt: x}}\n    budget: {money: 1}\nmodel: openai/nobody-knows\nproviders: {openai: {apiKey: x}}\n": "price",
 	} {
 		if _, file, err := loadRules(t, text); err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(want, ":") && !strings.Contains(err.Error(), file+want) {
@@ -84,7 +84,7 @@ func TestNoRuleIsCalledAsOneOfTheProgram(t *testing.T) {
 		t.Errorf("control: only %d rules come with the program", len(own))
 	}
 	for _, r := range own {
-		if _, _, err := loadRules(t, "rules:\n  "+r.Name+":\n    when: {type: x}\n    do: {drop: true}\n"); err == nil || !strings.Contains(err.Error(), "not a name") {
+		if _, _, err := loadRules(t, "rules:\n  "+r.Name+":\n    when: {type: x}\n    do: {drop: true}\n"); err == nil || !strings.Contains(err.Error(), "built in") {
 			t.Errorf("%s: %v", r.Name, err)
 		}
 	}

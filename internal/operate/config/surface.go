@@ -42,7 +42,8 @@ func (d Discord) Meant() bool {
 
 // A DiscordChannel holds the settings that differ in one channel.
 type DiscordChannel struct {
-	Mode string `json:"mode,omitempty" jsonschema:"mention or active."`
+	Mode string `json:"mode,omitempty" jsonschema:"mention or active. Without it, the channel has the mode of all others, and needs another setting."`
+	Bots bool   `json:"bots,omitempty" jsonschema:"Whether other bots and webhooks may wake the bot, as people do. At most five of their messages do so within ten minutes, unless a person does in between."`
 }
 
 // DiscordBackfill bounds the messages to read after a disconnection.
@@ -103,7 +104,9 @@ func (c checker) checkSurface() error {
 	lists := map[string][]string{"allowedChannelIds": d.AllowedChannelIDs, "allowedGuildIds": d.AllowedGuildIDs, "allowedUserIds": d.AllowedUserIDs}
 	for channel, set := range d.Channels {
 		lists["channels"] = append(lists["channels"], channel)
-		found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
+		if set.Mode != "" || !set.Bots { // without a mode, the channel has the default one
+			found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
+		}
 	}
 	for key, ids := range lists {
 		for i, id := range ids {

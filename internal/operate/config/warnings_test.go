@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,39 @@ func TestWhatIsHardlyMeantIsWarnedOf(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Windows editors write Latin-1 as well. The message names the encoding and the place.
+func TestALatin1FileIsSaidToBeOne(t *testing.T) {
+	_, _, err := load(t, "model: demo\nsystem: K\xfcche\n", nil, config.Flags{})
+	if err == nil || !strings.Contains(err.Error(), "c.yaml:2:10: The file is not UTF-8; it looks like Latin-1") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A TZ that names no zone makes days begin at midnight UTC. The controls do not depend on it.
+func TestAWrongTZIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		tz, file string
+		want     bool
+	}{
+		"wrong":                       {"Europe/Berln", "", true},
+		"POSIX":                       {"CET-1CEST", "", true},
+		"control: right":              {"Europe/Berlin", "", false},
+		"control: with a colon":       {":Europe/Berlin", "", false},
+		"control: unset":              {"", "", false},
+		"control: a zone is set":      {"Europe/Berln", "limits: {timeZone: Europe/Berlin}\n", false},
+		"wrong, and a timer needs it": {"Europe/Berln", "limits: {timeZone: UTC}\ntimers: {t: {cron: 0 8 * * *, timeZone: Local}}\n", true},
+	} {
+		_, warnings, err := load(t, c.file, map[string]string{"TZ": c.tz}, config.Flags{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(warnings, func(w config.Warning) bool { return strings.Contains(w.String(), "TZ is \""+c.tz) })
+		if found != c.want {
+			t.Errorf("%s: %v", name, warnings)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func newAPI(o Options) *api {
 	a := &api{page: o.Page, guard: newGuard(o), errors: &errorWriter{log: o.Logger, now: o.Now}}
 	a.sessions = &sessions{db: o.DB, table: t.Sessions, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
 	a.models = modelRoutes{o.Models}
-	a.requests = &requests{db: o.DB, table: t.Requests, sessions: a.sessions}
+	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()
 	a.streams = &streams{
@@ -57,9 +57,9 @@ func newAPI(o Options) *api {
 	}
 	a.cancels = &cancels{db: o.DB, inbox: t.Inbox, sessions: a.sessions, requests: a.requests}
 	a.searches = &searches{db: o.DB, history: t.History, sessions: t.Sessions}
-	a.events = &envEvents{db: o.DB, inbox: t.Inbox, sessions: a.sessions, now: o.Now}
+	a.events = &envEvents{db: o.DB, bus: o.Bus, inbox: t.Inbox, sessions: a.sessions, now: o.Now}
 	a.rules = &rules{db: o.DB, rules: o.Rules, events: a.events, now: o.Now}
-	a.sources = &sources{sources: o.Sources, inbox: t.Inbox, now: o.Now, reading: make(chan struct{}, maxWebhooks)}
+	a.sources = &sources{sources: o.Sources, inbox: t.Inbox, now: o.Now, reading: newBodyReaders(o.refuseNewest)}
 	a.groups, a.deadLetters = &groups{o.Bus}, &deadLetters{o.Bus}
 	a.topics = &topics{bus: o.Bus, streams: a.streams}
 	a.tasks, a.workflows, a.toolTokens = &tasks{o.Tasks}, &workflows{o.Workflows}, &toolTokens{o.Operators}

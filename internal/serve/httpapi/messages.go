@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math"
 	"net/http"
 
 	"lilac/internal/core/session"
@@ -15,8 +16,8 @@ import (
 // HistoryTable stores the messages of conversations.
 type HistoryTable interface {
 	// ListMessages returns the newest limit messages before the message id before,
-	// oldest first. A damaged message is replaced by one that says why.
-	ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
+	// oldest first, of a span of time. A damaged message is replaced by one that says why.
+	ListMessages(q db.Queryer, sessionID string, limit int, before string, in session.Span) ([]session.HistoryMessage, error)
 	// IndexHistory brings the full-text index up to date.
 	IndexHistory(tx *db.Tx) error
 	// Search finds messages that contain all words of the query, newest first,
@@ -50,6 +51,13 @@ func (m *messages) list(r *http.Request) (out messageList, err error) {
 	if err != nil {
 		return out, err
 	}
+	var in session.Span
+	if in.From, err = numberOf(r, "startTime", 0, 0, math.MaxInt64); err != nil {
+		return out, err
+	}
+	if in.Until, err = numberOf(r, "endTime", 0, 0, math.MaxInt64); err != nil {
+		return out, err
+	}
 	withHTML, err := flagOf(r, "html")
 	if err != nil {
 		return out, err
@@ -74,7 +82,7 @@ func (m *messages) list(r *http.Request) (out messageList, err error) {
 	}
 	var history []session.HistoryMessage
 	err = m.db.Read(r.Context(), func(q db.Queryer) (err error) {
-		if history, err = m.table.ListMessages(q, s.ID, limit, r.URL.Query().Get("before")); err != nil || out.Waiting == "" {
+		if history, err = m.table.ListMessages(q, s.ID, limit, r.URL.Query().Get("before"), in); err != nil || out.Waiting == "" {
 			return err
 		}
 		running, err := m.requests.table.Running(q, s.ID)

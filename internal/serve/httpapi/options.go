@@ -97,6 +97,9 @@ type Options struct {
 	// unchecked turns off the checks of host, origin and token, so that a test can
 	// show that those checks are what refuses a request.
 	unchecked bool
+	// refuseNewest refuses the newest webhook, and not the slowest, when too many bodies are
+	// read, so that a test can show the difference.
+	refuseNewest bool
 }
 
 func (o *Options) setDefaults() {

@@ -36,6 +36,8 @@ const (
 // runner.
 type AcceptedTable interface {
 	Accept(tx *db.Tx, sessionID, messageID string) error
+	// AcceptedAt returns when a message was accepted that has not reached the runner.
+	AcceptedAt(q db.Queryer, sessionID, messageID string) (at int64, known bool, err error)
 	// State returns the runner's state of a session, or the zero state.
 	State(q db.Queryer, sessionID string) (session.State, error)
 }

@@ -28,6 +28,7 @@ type RequestTable interface {
 type requests struct {
 	db       *db.DB
 	table    RequestTable
+	accepted AcceptedTable
 	sessions *sessions
 }
 
@@ -69,6 +70,11 @@ func (s *requests) list(r *http.Request) (out requestList, err error) {
 func (s *requests) get(r *http.Request) (story session.Story, err error) {
 	err = s.db.Read(r.Context(), func(q db.Queryer) (err error) {
 		story, err = s.table.Story(q, r.PathValue("id"))
+		if fault.KindOf(err) == fault.NotFound {
+			if early, known, errEarly := s.early(q, r.PathValue("id")); errEarly != nil || known {
+				story, err = early, errEarly
+			}
+		}
 		return err
 	})
 	if story.Entries == nil {
@@ -78,6 +84,21 @@ func (s *requests) get(r *http.Request) (story session.Story, err error) {
 		story.Messages = []session.StoryMessage{}
 	}
 	return story, err
+}
+
+// early returns the request of a prompt that was accepted and has not reached the runner. It
+// is queued, for a few milliseconds or as long as the bus is unavailable.
+func (s *requests) early(q db.Queryer, requestID string) (story session.Story, known bool, err error) {
+	id, err := event.ParseRequestID(requestID)
+	if err != nil || s.accepted == nil {
+		return story, false, nil
+	}
+	at, known, err := s.accepted.AcceptedAt(q, id.Session, id.Specific)
+	if err != nil || !known {
+		return story, false, err
+	}
+	story.Request = session.Request{ID: requestID, SessionID: id.Session, Client: id.Surface, State: event.StateQueued, CreatedAt: at}
+	return story, true, nil
 }
 
 type pauseAnswer struct {

@@ -145,7 +145,10 @@ func (a *api) routes() []route {
 		{
 			method: "GET", path: "/sessions/{id}/messages", summary: "List the messages of a conversation, oldest first, with a cursor for the event stream.",
 			params: []param{
-				limitParam, beforeID, flag("html", "1 adds the field html, the rendered text."),
+				limitParam, beforeID,
+				{name: "startTime", doc: "Only messages from this time on, in Unix milliseconds.", schema: `{"type":"integer","minimum":0}`},
+				{name: "endTime", doc: "Only messages until this time, in Unix milliseconds.", schema: `{"type":"integer","minimum":0}`},
+				flag("html", "1 adds the field html, the rendered text."),
 				flag("replay", "1 adds the output so far of running requests, as frames of the event stream, for a client that already follows the stream of all sessions."),
 			},
 			status: 200, result: "The messages.", endpoint: reply(a.messages.list),
@@ -165,6 +168,10 @@ func (a *api) routes() []route {
 		},
 		{
 			method: "POST", path: "/sessions/{id}/cancel", needs: sessions, summary: "Stop the running request, or accepted messages that have not started.",
+			status: 200, result: "The request is stopping, nothing is running, or the request has ended.", endpoint: replyTo(optionalBody, a.cancels.cancel),
+		},
+		{
+			method: "POST", path: "/sessions/{id}/interrupt", needs: sessions, summary: "The same as /cancel.",
 			status: 200, result: "The request is stopping, nothing is running, or the request has ended.", endpoint: replyTo(optionalBody, a.cancels.cancel),
 		},
 		{
@@ -200,9 +207,15 @@ func (a *api) routes() []route {
 			status: 200, result: "Published, now or before (duplicate).", endpoint: replyTo(requiredBody, a.events.publish),
 		},
 		{
+			method: "POST", path: "/events/{id}/replay", needs: sessions, summary: "Run a handled event through the rules again, as a new event whose metadata field replay_of names it.",
+			status: 200, result: "Published.", endpoint: replyTo(optionalBody, a.events.replay),
+		},
+		{
 			method: "POST", path: "/webhooks/{name}", class: signed, summary: "Receive a webhook, once for each delivery id.",
-			description: "The configuration sets the form of the signature (GitHub or Standard Webhooks). The event is durable before the response. Every Host is accepted.",
-			status:      202, result: "Published, now or before (duplicate).", endpoint: directJSON[json.RawMessage, published](a.sources.receive),
+			description: "The configuration sets the form of the signature (GitHub, Standard Webhooks, GitLab, Stripe, or Slack). A sender without a signature is refused before its body is read. The event is durable before the response. Every Host is accepted.",
+			status:      202, result: "Published, now or before (duplicate).",
+			others:   []response{{200, "Slack checks the address: its challenge.", reflect.TypeFor[challenge]()}},
+			endpoint: directJSON[json.RawMessage, published](a.sources.receive),
 		},
 		{
 			method: "GET", path: "/sources", summary: "List the sources of environment events (webhooks, files, timers) with their counts since the start.",

@@ -16,8 +16,9 @@ const (
 	// webhookBodyLimit is the time that a sender has to send a body, which is read
 	// before its signature can be checked.
 	webhookBodyLimit = 5 * time.Second
-	// maxWebhooks limits the bodies that are in memory at the same time.
-	maxWebhooks = 64
+	// refusalLimit is the time after which the connection of a refused sender closes, even
+	// if the sender has not sent its body.
+	refusalLimit = 250 * time.Millisecond
 	// webhookBodies is the inbox source of bodies that must be unique.
 	webhookBodies = "webhook-body"
 )
@@ -34,16 +35,10 @@ type sources struct {
 	sources *Sources // nil on a server without sources
 	inbox   environment.Inbox
 	now     func() time.Time
-	reading chan struct{} // a slot for each body that is being read
+	reading *bodyReaders
 }
 
-var (
-	errBusyWebhooks = &fault.Error{
-		Kind: fault.RateLimited, Code: "too_many", RetryAfter: time.Second,
-		Message: "Too many webhooks are being read. Send it again later.",
-	}
-	errNoWebhook = fault.New(fault.NotFound, "There is no such webhook.")
-)
+var errNoWebhook = fault.New(fault.NotFound, "There is no such webhook.")
 
 // receive publishes a signed webhook as an event, once for each delivery id. The
 // event is durable before the response.
@@ -56,27 +51,25 @@ func (s *sources) receive(w http.ResponseWriter, r *http.Request) error {
 		return errNoWebhook
 	}
 	from := environment.SourceID{Kind: environment.SourceWebhook, Name: hook.Name}
-	select {
-	case s.reading <- struct{}{}:
-		defer func() { <-s.reading }()
-	default:
-		s.sources.Intake.Drop(from, 1)
-		return errBusyWebhooks
+	err := hook.CheckHeaders(r.Header, s.now())
+	if err == nil && r.ContentLength > hook.MaxBytes {
+		err = fault.New(fault.TooLarge, "The body is larger than %d bytes.", hook.MaxBytes)
 	}
-	if r.ContentLength > hook.MaxBytes {
-		return fault.New(fault.TooLarge, "The body is larger than %d bytes.", hook.MaxBytes)
+	var body []byte
+	if err == nil {
+		body, err = s.reading.read(w, r, hook.MaxBytes)
 	}
-	// A connection supports deadlines; the recorder of a test does not.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(webhookBodyLimit))
-	body, err := readBody(w, r, hook.MaxBytes)
 	if err != nil {
-		return err
+		s.sources.Intake.Refuse(from)
+		return refuseUnread(w, err)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	d, err := hook.Verify(r.Header, body, s.now())
 	if err != nil {
 		s.sources.Intake.Refuse(from)
 		return err
+	}
+	if text, ok := hook.Challenge(d); ok {
+		return writeJSON(w, http.StatusOK, challenge{text})
 	}
 	e, err := hook.EnvEvent(d, r.Header)
 	if err != nil {
@@ -95,6 +88,20 @@ func (s *sources) receive(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("publish webhook: %w", err)
 	}
 	return writeJSON(w, http.StatusAccepted, published{Success: true, ID: e.ID, Duplicate: !fresh})
+}
+
+// challenge answers Slack's check of an address.
+type challenge struct {
+	Challenge string `json:"challenge"`
+}
+
+// refuseUnread closes the connection of a sender after the error. Otherwise, the server
+// would read the rest of the body first.
+func refuseUnread(w http.ResponseWriter, err error) error {
+	w.Header().Set("Connection", "close")
+	// A connection supports deadlines; the recorder of a test does not.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusalLimit))
+	return err
 }
 
 type sourceList struct {

@@ -127,8 +127,20 @@ func (s *tables) Sessions(_ db.Queryer, limit int, before string) ([]session.Ses
 	return slices.Clone(behind(s.sessions, limit, before, func(v session.Session) string { return session.PageToken(v.UpdatedAt, v.ID) })), nil
 }
 
-func (s *tables) ListMessages(_ db.Queryer, _ string, _ int, _ string) ([]session.HistoryMessage, error) {
-	return s.messages, nil
+func (s *tables) ListMessages(_ db.Queryer, _ string, _ int, _ string, in session.Span) ([]session.HistoryMessage, error) {
+	var out []session.HistoryMessage
+	for _, m := range s.messages {
+		if m.CreatedAt >= in.From && (in.Until == 0 || m.CreatedAt <= in.Until) {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+func (s *tables) AcceptedAt(_ db.Queryer, id, message string) (int64, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 7, slices.Contains(s.accepted, id+" "+message), nil
 }
 
 func (s *tables) Requests(_ db.Queryer, id string, limit int, before string) (out []session.Request, err error) {

@@ -5,5 +5,6 @@
 //
 // A handler removes secrets from the message, the keys, and the values of every
 // record, including errors and structs, because libraries put unpredictable text
-// into errors. All types are safe for concurrent use.
+// into errors. A [LossyWriter] keeps a reader of the log that hangs from stopping the
+// work: it drops and counts lines instead of waiting. All types are safe for concurrent use.
 package logs

@@ -209,7 +209,8 @@ When a request reaches a limit (see ` + "`limits` in the [configuration](configu
 whether to continue. The question is a message in the conversation and ends the request's text so far. ` + "`session.paused`" + ` contains its
 parts, and the lifecycle event has ` + "`paused`" + ` with the question as its detail. Nothing of the request runs until a person answers
 *continue* or *stop*: with a message in the conversation, with ` + "`POST /requests/{id}/continue` or `/stop`" + `, or with
-` + "`lilac requests continue ID`" + `. Other messages wait as usual, and ` + "`session.paused` is repeated with `again`" + `.
+` + "`lilac requests continue ID`" + `. Other messages wait as usual, and ` + "`session.paused` is repeated with `again`" + `. A request that waits at
+a daily limit continues by itself after midnight (` + "`limits.timeZone`" + `); the answer is then ` + "`newDay`" + `.
 `)
 	return b.String()
 }

@@ -25,7 +25,7 @@ type storedFile struct {
 }
 
 // storeLocked stores a file and returns its attachment.
-func (s *Server) storeLocked(channelID, name, contentType string, data []byte) Attachment {
+func (s *core) storeLocked(channelID, name, contentType string, data []byte) Attachment {
 	id := s.mintLocked()
 	if contentType == "" || contentType == "application/octet-stream" {
 		if contentType = mime.TypeByExtension(path.Ext(name)); contentType == "" {
@@ -39,7 +39,7 @@ func (s *Server) storeLocked(channelID, name, contentType string, data []byte) A
 
 // wireAttachment encodes an attachment with a newly signed URL, because Discord signs
 // URLs whenever a client reads them.
-func (s *Server) wireAttachment(a Attachment) object {
+func (s *core) wireAttachment(a Attachment) object {
 	signed := s.SignURL(a.URL)
 	return object{
 		"id": a.ID, "filename": a.Name, "content_type": a.ContentType, "size": a.Size, "url": signed, "proxy_url": signed, "flags": 0,
@@ -47,7 +47,7 @@ func (s *Server) wireAttachment(a Attachment) object {
 }
 
 // SignURL signs a CDN URL as of now: it sets the query parameters ex, is and hm.
-func (s *Server) SignURL(address string) string {
+func (s *core) SignURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		panic("discordtest: sign " + address) // a mistake in the test
@@ -59,14 +59,14 @@ func (s *Server) SignURL(address string) string {
 	return u.String()
 }
 
-func (s *Server) sign(path, ex, is string) string {
+func (s *core) sign(path, ex, is string) string {
 	mac := hmac.New(sha256.New, fmt.Append(nil, "the fake CDN", s.term.Load()))
 	fmt.Fprint(mac, path, "?", ex, "&", is)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // ExpireFiles expires all URLs signed so far.
-func (s *Server) ExpireFiles() { s.term.Add(1) }
+func (s Faults) ExpireFiles() { s.term.Add(1) }
 
 // maxRefreshed is the maximum number of URLs in one refresh call.
 const maxRefreshed = 50
@@ -93,7 +93,7 @@ func (c *call) refreshURLs() answer {
 	return ok(object{"refreshed_urls": renewed})
 }
 
-func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
+func (s *core) serveFile(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	expires, err := strconv.ParseInt(q.Get("ex"), 16, 64)
 	s.mu.Lock()

@@ -14,6 +14,10 @@
 //   - With [Options.Memory], it uses in-memory pipes instead of sockets. Pipes work in a
 //     testing/synctest bubble, so a test can simulate a day of heartbeats in a moment.
 //
+// [Server] consists of parts: [World] has the accounts, guilds, and channels, [Script] does
+// what users do, [Observer] returns and awaits what is there, and [Faults] breaks things. All
+// parts share one state, which serves the gateway and the API.
+//
 // The gateway speaks JSON, either uncompressed or with zlib-stream. It rejects
 // zstd-stream with an error message that says so. Programs can use the fake without a
 // testing.T; see [Start].

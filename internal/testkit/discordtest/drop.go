@@ -24,7 +24,7 @@ var (
 func CloseWith(code int) Drop { return Drop{code: code} }
 
 // DropGateway ends all connections and returns their number.
-func (s *Server) DropGateway(d Drop) int {
+func (s Faults) DropGateway(d Drop) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.gateway.conns)
@@ -37,14 +37,14 @@ func (s *Server) DropGateway(d Drop) int {
 
 // DropNext ends upcoming connections after their identify or resume. Each way applies to
 // one connection.
-func (s *Server) DropNext(ways ...Drop) {
+func (s Faults) DropNext(ways ...Drop) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gateway.drops = append(s.gateway.drops, ways...)
 }
 
 // ExpireSessions deletes all gateway sessions, so that the server rejects every resume.
-func (s *Server) ExpireSessions() {
+func (s Faults) ExpireSessions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.gateway.sessions)
@@ -52,7 +52,7 @@ func (s *Server) ExpireSessions() {
 
 // Silence makes the gateway accept everything and send nothing: no Hello, no events and
 // no heartbeat acknowledgements. It queues the payloads until Silence(false).
-func (s *Server) Silence(on bool) {
+func (s Faults) Silence(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gateway.silent = on
@@ -64,14 +64,14 @@ func (s *Server) Silence(on bool) {
 
 // HoldAcks stops acknowledging heartbeats, like a half-open connection. Events still
 // arrive.
-func (s *Server) HoldAcks(on bool) {
+func (s Faults) HoldAcks(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gateway.holdAcks = on
 }
 
 // AskHeartbeat requests an immediate heartbeat from every client (op 1).
-func (s *Server) AskHeartbeat() {
+func (s Faults) AskHeartbeat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.gateway.conns {
@@ -81,7 +81,7 @@ func (s *Server) AskHeartbeat() {
 }
 
 // RefuseGateway rejects the next n connection attempts with status 503.
-func (s *Server) RefuseGateway(n int) {
+func (s Faults) RefuseGateway(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gateway.refuse = n

@@ -56,24 +56,24 @@ type plannedFault struct {
 // "POST /channels/{channel}/messages", or any part of the route name or of the path. An
 // empty route matches every request. Faults that match the same request apply in the
 // order in which they were added.
-func (s *Server) FailNext(route string, f Fault) { s.Fail(route, f, 1) }
+func (s Faults) FailNext(route string, f Fault) { s.Fail(route, f, 1) }
 
 // Fail is like FailNext, but applies the fault to the next n requests.
-func (s *Server) Fail(route string, f Fault, n int) {
+func (s Faults) Fail(route string, f Fault, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, &plannedFault{route: route, fault: f, left: n})
 }
 
 // ClearFaults removes all pending faults and connection drops.
-func (s *Server) ClearFaults() {
+func (s Faults) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = nil
 	s.gateway.drops = nil
 }
 
-func (s *Server) takeFaultLocked(route, path string) *Fault {
+func (s *core) takeFaultLocked(route, path string) *Fault {
 	for _, f := range s.faults {
 		if f.left > 0 && (strings.Contains(route, f.route) || strings.Contains(path, f.route)) {
 			f.left--
@@ -87,7 +87,7 @@ func (s *Server) takeFaultLocked(route, path string) *Fault {
 // server responds, in the request's goroutine. A test can kill the client in it, so that
 // the client never receives the 200. Requests run concurrently, so the hook must be safe
 // for concurrent use.
-func (s *Server) OnCarriedOut(hook func(Carried)) {
+func (s Faults) OnCarriedOut(hook func(Carried)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hooks = append(s.hooks[:len(s.hooks):len(s.hooks)], hook)

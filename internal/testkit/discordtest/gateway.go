@@ -90,7 +90,7 @@ type session struct {
 // conn is one WebSocket connection. The handler's goroutine reads it; a second goroutine,
 // pump, writes control frames and the events of its session.
 type conn struct {
-	s  *Server
+	s  *core
 	ws *websocket.Conn
 
 	write sync.Mutex // guards writes to the socket
@@ -115,7 +115,7 @@ type frame struct {
 
 var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 
-func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
+func (s *core) serveGateway(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	refused := s.gateway.refuse
 	if refused > 0 {
@@ -380,7 +380,7 @@ func (z *zlibStream) encode(data []byte) []byte {
 }
 
 // sessionsLocked lists the live sessions, sorted by ID, so that tests are deterministic.
-func (s *Server) sessionsLocked() []*session {
+func (s *core) sessionsLocked() []*session {
 	all := make([]*session, 0, len(s.gateway.sessions))
 	for _, id := range slices.Sorted(maps.Keys(s.gateway.sessions)) {
 		all = append(all, s.gateway.sessions[id])

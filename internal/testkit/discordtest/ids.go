@@ -10,7 +10,7 @@ const discordEpoch = 1420070400000
 
 // mintLocked returns the next snowflake. It is derived from the clock and always larger
 // than the one before.
-func (s *Server) mintLocked() string {
+func (s *core) mintLocked() string {
 	id := max((s.o.Now().UnixMilli()-discordEpoch)<<22, s.lastID+1)
 	s.lastID = id
 	return strconv.FormatInt(id, 10)

@@ -64,7 +64,7 @@ func (i *interaction) copied() Interaction {
 }
 
 // interactLocked dispatches INTERACTION_CREATE, which needs no intent.
-func (s *Server) interactLocked(ch *channel, u User, kind int, data object, on *message) string {
+func (s *core) interactLocked(ch *channel, u User, kind int, data object, on *message) string {
 	id := s.mintLocked()
 	i := &interaction{Interaction: Interaction{ID: id, At: s.o.Now()}, token: "interaction-token-" + id, channel: ch, on: on}
 	s.world.interactions[i.token] = i
@@ -260,7 +260,7 @@ func (c *call) deleteResponse() answer {
 
 // Press presses a button of a message, identified by its custom ID, and returns the ID of
 // the interaction.
-func (s *Server) Press(channelID, messageID, userID, buttonID string) (interactionID string) {
+func (s Script) Press(channelID, messageID, userID, buttonID string) (interactionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ch := s.world.in(channelID)
@@ -278,7 +278,7 @@ func (s *Server) Press(channelID, messageID, userID, buttonID string) (interacti
 
 // Slash invokes a slash command with string options and returns the ID of the
 // interaction.
-func (s *Server) Slash(channelID, userID, name string, options map[string]string) (interactionID string) {
+func (s Script) Slash(channelID, userID, name string, options map[string]string) (interactionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []object{}
@@ -291,7 +291,7 @@ func (s *Server) Slash(channelID, userID, name string, options map[string]string
 
 // Menu invokes a message command from the context menu and returns the ID of the
 // interaction.
-func (s *Server) Menu(channelID, messageID, userID, name string) (interactionID string) {
+func (s Script) Menu(channelID, messageID, userID, name string) (interactionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ch := s.world.in(channelID)
@@ -308,7 +308,7 @@ func (s *Server) Menu(channelID, messageID, userID, name string) (interactionID 
 
 // commandLocked returns the ID of a registered command. It panics if there is none,
 // because users can invoke only registered commands.
-func (s *Server) commandLocked(name string, kind int) string {
+func (s Script) commandLocked(name string, kind int) string {
 	for _, cmd := range s.world.commands {
 		if cmd["name"] == name && cmd["type"] == kind {
 			return cmd["id"].(string)
@@ -318,7 +318,7 @@ func (s *Server) commandLocked(name string, kind int) string {
 }
 
 // Interaction returns the interaction with an ID.
-func (s *Server) Interaction(id string) Interaction {
+func (s Observer) Interaction(id string) Interaction {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range s.world.interactions {

@@ -92,7 +92,7 @@ func (c *call) bucketOf() (hash, key string) {
 
 // limitLocked counts a request and sets the rate limit headers. If the request exceeds a
 // limit, or a fault asks for a 429, it returns that answer and true.
-func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool) {
+func (s *core) limitLocked(header http.Header, c *call, f Fault) (answer, bool) {
 	now := s.o.Now()
 	hash, key := c.bucketOf()
 	limit, set := s.o.Limits[c.route]
@@ -146,7 +146,7 @@ func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool
 
 // Forgotten tells the server that the client process has restarted. The new process does
 // not know the headers that the old one read, so its first 429 is not a violation.
-func (s *Server) Forgotten() {
+func (s Faults) Forgotten() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.limits.buckets {
@@ -155,7 +155,7 @@ func (s *Server) Forgotten() {
 }
 
 // countInvalidLocked counts responses that can lead to a ban.
-func (s *Server) countInvalidLocked(status int, header http.Header, now time.Time) {
+func (s *core) countInvalidLocked(status int, header http.Header, now time.Time) {
 	if status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests || header.Get(headerScope) == scopeShared {
 		return
 	}
@@ -183,7 +183,7 @@ const (
 
 // tooMany builds a 429 response (Rate Limits, "Exceeding A Rate Limit"). A global 429
 // does not contain bucket headers.
-func (s *Server) tooMany(header http.Header, reset time.Duration, scope, hash string) answer {
+func (s *core) tooMany(header http.Header, reset time.Duration, scope, hash string) answer {
 	header.Set("Retry-After", strconv.Itoa(int(math.Ceil(reset.Seconds()))))
 	header.Set(headerScope, scope)
 	message := "You are being rate limited."

@@ -21,7 +21,7 @@ type Message struct {
 	// Pings are the IDs of the users that were notified when the message was created.
 	Pings           []string
 	Created, Edited time.Time
-	// Deleted reports whether the message was deleted. [Server.Messages] omits it then.
+	// Deleted reports whether the message was deleted. [Observer.Messages] omits it then.
 	Deleted bool
 	// History holds the earlier contents, oldest first.
 	History []string
@@ -59,6 +59,7 @@ type message struct {
 	oldEdits        []time.Time
 	// starts is the message of another channel that a message of type 21 stands for.
 	starts *message
+	rich   rich
 }
 
 func (m *message) copied() Message {
@@ -106,7 +107,7 @@ const (
 // wireMessage encodes a message for the API. If content is false, the content fields are
 // empty (Gateway, "Message Content Intent"), except in messages of the bot, messages that
 // mention it, and direct messages.
-func (s *Server) wireMessage(c *channel, m *message, content, deep bool) object {
+func (s *core) wireMessage(c *channel, m *message, content, deep bool) object {
 	w := &s.world
 	mentions := w.mentioned(m.Content)
 	var replied *message
@@ -139,6 +140,10 @@ func (s *Server) wireMessage(c *channel, m *message, content, deep bool) object 
 		if len(m.components) > 0 {
 			o["components"] = withIDs(m.components)
 		}
+		s.wireRich(o, m)
+	}
+	if m.rich.Webhook {
+		o["webhook_id"] = m.Author.ID
 	}
 	if len(m.Reactions) > 0 {
 		list := []object{}

@@ -13,7 +13,7 @@ import (
 const patience = time.Minute
 
 // Messages returns the visible messages of a channel, oldest first.
-func (s *Server) Messages(channelID string) []Message {
+func (s Observer) Messages(channelID string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []Message
@@ -25,13 +25,13 @@ func (s *Server) Messages(channelID string) []Message {
 	return list
 }
 
-// Ours returns the bot's messages among [Server.Messages].
-func (s *Server) Ours(channelID string) []Message {
+// Ours returns the bot's messages among [Observer.Messages].
+func (s Observer) Ours(channelID string) []Message {
 	return slices.DeleteFunc(s.Messages(channelID), func(m Message) bool { return m.Author != s.world.bot })
 }
 
 // Everything returns all messages ever posted in a channel, including deleted ones.
-func (s *Server) Everything(channelID string) []Message {
+func (s Observer) Everything(channelID string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []Message
@@ -42,7 +42,7 @@ func (s *Server) Everything(channelID string) []Message {
 }
 
 // Message returns the message with an ID, even if it was deleted.
-func (s *Server) Message(channelID, messageID string) (Message, bool) {
+func (s Observer) Message(channelID, messageID string) (Message, bool) {
 	for _, m := range s.Everything(channelID) {
 		if m.ID == messageID {
 			return m, true
@@ -52,28 +52,28 @@ func (s *Server) Message(channelID, messageID string) (Message, bool) {
 }
 
 // FileData returns the content of an attachment.
-func (s *Server) FileData(a Attachment) []byte {
+func (s Observer) FileData(a Attachment) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.files[strings.TrimPrefix(a.URL, s.CDNURL)].data)
 }
 
 // Identifies returns all identifies that clients sent.
-func (s *Server) Identifies() []Identify {
+func (s Observer) Identifies() []Identify {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.gateway.identifies)
 }
 
 // Heartbeats returns the number of heartbeats received.
-func (s *Server) Heartbeats() int {
+func (s Observer) Heartbeats() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gateway.heartbeats
 }
 
 // Connected returns the number of connections whose session has received an event.
-func (s *Server) Connected() int {
+func (s Observer) Connected() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -86,14 +86,14 @@ func (s *Server) Connected() int {
 }
 
 // CommandWrites returns how often the application's commands were overwritten.
-func (s *Server) CommandWrites() int {
+func (s Observer) CommandWrites() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.world.commandWrites
 }
 
 // Commands returns the names of the registered commands.
-func (s *Server) Commands() (names []string) {
+func (s Observer) Commands() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, cmd := range s.world.commands {
@@ -103,14 +103,14 @@ func (s *Server) Commands() (names []string) {
 }
 
 // Requests returns the REST requests that were answered or cut.
-func (s *Server) Requests() []Request {
+func (s Observer) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
 // Violations returns the recorded violations. [New] fails the test if there are any.
-func (s *Server) Violations() []string {
+func (s Observer) Violations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.violations)
@@ -118,7 +118,7 @@ func (s *Server) Violations() []string {
 
 // TakeViolations returns the violations and clears them. Tests that provoke a violation
 // use it.
-func (s *Server) TakeViolations() []string {
+func (s Observer) TakeViolations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken := s.violations
@@ -128,7 +128,7 @@ func (s *Server) TakeViolations() []string {
 
 // Wait waits until holds returns true. It calls holds after every change of the server's
 // state.
-func (s *Server) Wait(ctx context.Context, holds func() bool) error {
+func (s Observer) Wait(ctx context.Context, holds func() bool) error {
 	for {
 		s.mu.Lock()
 		changed := s.changed
@@ -145,7 +145,7 @@ func (s *Server) Wait(ctx context.Context, holds func() bool) error {
 }
 
 // Await is like Wait, but fails the test after one minute.
-func (s *Server) Await(t testing.TB, what string, holds func() bool) {
+func (s Observer) Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -155,13 +155,13 @@ func (s *Server) Await(t testing.TB, what string, holds func() bool) {
 }
 
 // AwaitConnected waits until the bot has a session and has received an event in it.
-func (s *Server) AwaitConnected(t testing.TB) {
+func (s Observer) AwaitConnected(t testing.TB) {
 	t.Helper()
 	s.Await(t, "the bot connects", func() bool { return s.Connected() > 0 })
 }
 
 // AwaitMessage waits until a channel contains a matching message of the bot.
-func (s *Server) AwaitMessage(t testing.TB, channelID, what string, like func(Message) bool) (found Message) {
+func (s Observer) AwaitMessage(t testing.TB, channelID, what string, like func(Message) bool) (found Message) {
 	t.Helper()
 	s.Await(t, what, func() bool {
 		list := s.Ours(channelID)
@@ -175,7 +175,7 @@ func (s *Server) AwaitMessage(t testing.TB, channelID, what string, like func(Me
 }
 
 // AwaitInteraction waits until the bot has responded to an interaction.
-func (s *Server) AwaitInteraction(t testing.TB, id string) (i Interaction) {
+func (s Observer) AwaitInteraction(t testing.TB, id string) (i Interaction) {
 	t.Helper()
 	s.Await(t, "the interaction is answered", func() bool {
 		i = s.Interaction(id)

@@ -38,7 +38,7 @@ type Carried struct {
 
 // call is a request in progress.
 type call struct {
-	s     *Server
+	s     *core
 	r     *http.Request
 	route string
 	body  []byte
@@ -101,7 +101,7 @@ func invalid(field, code, message string) answer {
 
 type handler func(*call) answer
 
-func (s *Server) routes() http.Handler {
+func (s *core) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+gatewayPath, s.serveGateway)
 	mux.HandleFunc("GET "+gatewayPath+"/{$}", s.serveGateway)
@@ -165,7 +165,7 @@ func (s *Server) routes() http.Handler {
 }
 
 // enter registers a request so that Close waits for it. It returns false after Close.
-func (s *Server) enter() bool {
+func (s *core) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -182,7 +182,7 @@ const via = "1.1 google"
 // userAgent matches the required User-Agent format (API Reference, "User Agent").
 var userAgent = regexp.MustCompile(`^DiscordBot \(\S+, \S+\)`)
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, route string, public bool, handle handler) {
+func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, public bool, handle handler) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
 		return // the client has disconnected
@@ -252,7 +252,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, route string, pub
 
 // pause sleeps for d. It returns false if the client disconnects or the server stops
 // first.
-func (s *Server) pause(r *http.Request, d time.Duration) bool {
+func (s *core) pause(r *http.Request, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -265,7 +265,7 @@ func (s *Server) pause(r *http.Request, d time.Duration) bool {
 }
 
 // record appends a request to the log and notes that the client could read its headers.
-func (s *Server) record(c *call, status int, header http.Header) {
+func (s *core) record(c *call, status int, header http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if status != 0 {

@@ -93,7 +93,7 @@ func (c *call) createMessage() answer {
 
 // wireCreated encodes a message with its nonce. Only the response to Create Message and
 // the MESSAGE_CREATE event contain the nonce.
-func (s *Server) wireCreated(ch *channel, m *message) object {
+func (s *core) wireCreated(ch *channel, m *message) object {
 	o := s.wireMessage(ch, m, true, true)
 	if m.Nonce != "" {
 		o["nonce"] = m.Nonce
@@ -103,7 +103,7 @@ func (s *Server) wireCreated(ch *channel, m *message) object {
 
 // withNonce returns the message that the bot created with a nonce within the nonce
 // window, or nil.
-func (s *Server) withNonce(ch *channel, nonce string, now time.Time) *message {
+func (s *core) withNonce(ch *channel, nonce string, now time.Time) *message {
 	for _, m := range slices.Backward(ch.messages) {
 		if now.Sub(m.Created) >= s.o.NonceWindow {
 			return nil // all earlier messages are older still
@@ -136,7 +136,7 @@ func (p *payload) replied(ch *channel) (*message, answer, bool) {
 	return nil, answer{}, true
 }
 
-func (s *Server) fromPayload(ch *channel, p *payload, replied *message) *message {
+func (s *core) fromPayload(ch *channel, p *payload, replied *message) *message {
 	m := &message{Message: Message{
 		ID: s.mintLocked(), ChannelID: ch.id, Author: s.world.bot, Nonce: p.nonce, Created: s.o.Now(), Buttons: p.buttons,
 	}}
@@ -165,7 +165,7 @@ func (m *message) empty() bool {
 }
 
 // addLocked appends a message to a channel and dispatches MESSAGE_CREATE.
-func (s *Server) addLocked(ch *channel, m *message) {
+func (s *core) addLocked(ch *channel, m *message) {
 	if ch.archived { // a new message unarchives the thread
 		s.archiveLocked(ch, false)
 	}
@@ -177,7 +177,7 @@ func (s *Server) addLocked(ch *channel, m *message) {
 }
 
 // wireEvent encodes a message for a gateway event (Gateway Events, "Message Create").
-func (s *Server) wireEvent(ch *channel, m *message, ss *session, nonce bool) object {
+func (s *core) wireEvent(ch *channel, m *message, ss *session, nonce bool) object {
 	o := s.wireMessage(ch, m, ss.intents&intentMessageContent != 0, true)
 	if nonce && m.Nonce != "" {
 		o["nonce"] = m.Nonce
@@ -270,7 +270,7 @@ func keep(old []Attachment, p *payload) (kept []Attachment) {
 	return kept
 }
 
-func (s *Server) tellEditLocked(ch *channel, m *message) {
+func (s *core) tellEditLocked(ch *channel, m *message) {
 	s.dispatchLocked("MESSAGE_UPDATE", ch, intentGuildMessages, intentDirectMessages, func(ss *session) object {
 		return s.wireEvent(ch, m, ss, false)
 	})
@@ -291,7 +291,7 @@ func (c *call) deleteMessage() answer {
 	return done
 }
 
-func (s *Server) deleteLocked(ch *channel, m *message) {
+func (s *core) deleteLocked(ch *channel, m *message) {
 	m.Deleted = true
 	s.dispatchLocked("MESSAGE_DELETE", ch, intentGuildMessages, intentDirectMessages, func(*session) object {
 		return ch.refer(object{"id": m.ID})
@@ -336,7 +336,7 @@ func (c *call) bulkDelete() answer {
 	return done
 }
 
-func (s *Server) bulkDeleteLocked(ch *channel, ids []string) {
+func (s *core) bulkDeleteLocked(ch *channel, ids []string) {
 	for _, id := range ids {
 		if m := ch.find(id); m != nil {
 			m.Deleted = true

@@ -87,7 +87,7 @@ func (c *call) listReactions() answer {
 	return ok(users)
 }
 
-func (s *Server) reactLocked(ch *channel, m *message, u User, emoji string) {
+func (s *core) reactLocked(ch *channel, m *message, u User, emoji string) {
 	i := slices.IndexFunc(m.Reactions, func(r Reaction) bool { return r.Emoji == emoji })
 	if i < 0 {
 		i = len(m.Reactions)
@@ -100,7 +100,7 @@ func (s *Server) reactLocked(ch *channel, m *message, u User, emoji string) {
 	s.tellReactionLocked("MESSAGE_REACTION_ADD", ch, m, u, emoji)
 }
 
-func (s *Server) unreactLocked(ch *channel, m *message, u User, emoji string) {
+func (s *core) unreactLocked(ch *channel, m *message, u User, emoji string) {
 	for i := range m.Reactions {
 		r := &m.Reactions[i]
 		if at := slices.Index(r.Users, u.ID); r.Emoji == emoji && at >= 0 {
@@ -114,7 +114,7 @@ func (s *Server) unreactLocked(ch *channel, m *message, u User, emoji string) {
 	}
 }
 
-func (s *Server) tellReactionLocked(kind string, ch *channel, m *message, u User, emoji string) {
+func (s *core) tellReactionLocked(kind string, ch *channel, m *message, u User, emoji string) {
 	s.dispatchLocked(kind, ch, intentGuildReactions, intentDirectReactions, func(*session) object {
 		o := ch.refer(object{"user_id": u.ID, "message_id": m.ID, "emoji": wireEmoji(emoji), "burst": false, "type": 0})
 		if kind == "MESSAGE_REACTION_ADD" {
@@ -139,7 +139,7 @@ func (c *call) typing() answer {
 	return done
 }
 
-func (s *Server) tellTypingLocked(ch *channel, u User) {
+func (s *core) tellTypingLocked(ch *channel, u User) {
 	s.dispatchLocked("TYPING_START", ch, intentGuildTyping, intentDirectTyping, func(*session) object {
 		o := ch.refer(object{"user_id": u.ID, "timestamp": s.o.Now().Unix()})
 		if ch.guild != "" {

@@ -10,27 +10,27 @@ import (
 
 // user creates an account. The caller holds s.mu, except before the server accepts
 // requests.
-func (s *Server) user(name string, bot bool) User {
+func (s *core) user(name string, bot bool) User {
 	u := User{ID: s.mintLocked(), Name: name, Bot: bot}
 	s.world.users[u.ID] = u
 	return u
 }
 
 // Self returns the bot's own account. Its application has the same ID.
-func (s *Server) Self() User { return s.world.bot }
+func (s World) Self() User { return s.world.bot }
 
 // Mention returns the text that mentions the user.
 func (u User) Mention() string { return "<@" + u.ID + ">" }
 
 // User creates an account.
-func (s *Server) User(name string) User {
+func (s World) User(name string) User {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.user(name, false)
 }
 
 // Guild creates a guild with the bot and the given members. The first member owns it.
-func (s *Server) Guild(name string, members ...User) (guildID string) {
+func (s World) Guild(name string, members ...User) (guildID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := &guild{id: s.mintLocked(), name: name, members: make(map[string]*member), roles: make(map[string]Permission)}
@@ -49,7 +49,7 @@ func (s *Server) Guild(name string, members ...User) (guildID string) {
 
 // Join adds a user to a guild, with a nickname unless nick is empty. If the bot itself
 // joins, it receives GUILD_CREATE.
-func (s *Server) Join(guildID string, u User, nick string) {
+func (s World) Join(guildID string, u User, nick string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, g := &member{user: u, nick: nick, joined: time.Now()}, s.world.guildNamed(guildID)
@@ -66,7 +66,7 @@ func (s *Server) Join(guildID string, u User, nick string) {
 }
 
 // Rename changes a member's nickname.
-func (s *Server) Rename(guildID, userID, nick string) {
+func (s World) Rename(guildID, userID, nick string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, err := s.world.memberOf(guildID, userID)
@@ -82,7 +82,7 @@ func (s *Server) Rename(guildID, userID, nick string) {
 }
 
 // Role creates a role with permissions and assigns it to members.
-func (s *Server) Role(guildID string, p Permission, userIDs ...string) (roleID string) {
+func (s World) Role(guildID string, p Permission, userIDs ...string) (roleID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.world.guildNamed(guildID)
@@ -98,7 +98,7 @@ func (s *Server) Role(guildID string, p Permission, userIDs ...string) (roleID s
 }
 
 // ManagedRole creates the role that Discord manages for the bot in a guild.
-func (s *Server) ManagedRole(guildID string) (roleID string) {
+func (s World) ManagedRole(guildID string) (roleID string) {
 	id := s.Role(guildID, 0, s.Self().ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,14 +107,14 @@ func (s *Server) ManagedRole(guildID string) (roleID string) {
 }
 
 // AllowMessageContent enables the message content intent, as in the developer portal.
-func (s *Server) AllowMessageContent() {
+func (s World) AllowMessageContent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.o.WithoutMessageContent = false
 }
 
 // Channel creates a text channel.
-func (s *Server) Channel(guildID, name string) (channelID string) {
+func (s World) Channel(guildID, name string) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.world.guildNamed(guildID)
@@ -122,7 +122,7 @@ func (s *Server) Channel(guildID, name string) (channelID string) {
 }
 
 // Voice creates a voice channel, which also accepts text messages.
-func (s *Server) Voice(guildID, name string) (channelID string) {
+func (s World) Voice(guildID, name string) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.world.guildNamed(guildID)
@@ -130,7 +130,7 @@ func (s *Server) Voice(guildID, name string) (channelID string) {
 }
 
 // Forum creates a forum channel, which contains only threads.
-func (s *Server) Forum(guildID, name string) (channelID string) {
+func (s World) Forum(guildID, name string) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.world.guildNamed(guildID)
@@ -138,16 +138,16 @@ func (s *Server) Forum(guildID, name string) (channelID string) {
 }
 
 // Thread creates a public thread in a channel.
-func (s *Server) Thread(parentID, name string) (channelID string) {
+func (s World) Thread(parentID, name string) (channelID string) {
 	return s.thread(parentID, name, typeThread)
 }
 
 // PrivateThread creates a private thread in a channel. The bot is a member of it.
-func (s *Server) PrivateThread(parentID, name string) (channelID string) {
+func (s World) PrivateThread(parentID, name string) (channelID string) {
 	return s.thread(parentID, name, typePrivateThread)
 }
 
-func (s *Server) thread(parentID, name string, kind int) (channelID string) {
+func (s World) thread(parentID, name string, kind int) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	parent := s.world.in(parentID)
@@ -156,7 +156,7 @@ func (s *Server) thread(parentID, name string, kind int) (channelID string) {
 
 // Post creates a thread in a forum together with its first message. Both have the same ID
 // (Threads, "Creating Threads in Forum and Media Channels").
-func (s *Server) Post(forumID string, u User, title, text string) (channelID string) {
+func (s World) Post(forumID string, u User, title, text string) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	forum := s.world.in(forumID)
@@ -169,7 +169,7 @@ func (s *Server) Post(forumID string, u User, title, text string) (channelID str
 // ThreadFrom creates a thread from a message. The thread has the message's ID, and begins
 // with a message of type 21 that refers to that message (Threads, "Public Threads" and
 // Message Resource, "Message Types").
-func (s *Server) ThreadFrom(channelID, messageID, name string) (threadID string) {
+func (s World) ThreadFrom(channelID, messageID, name string) (threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	parent := s.world.in(channelID)
@@ -183,7 +183,7 @@ func (s *Server) ThreadFrom(channelID, messageID, name string) (threadID string)
 	return id
 }
 
-func (s *Server) openLocked(c *channel, event string) string {
+func (s *core) openLocked(c *channel, event string) string {
 	c.id, c.overwrites, c.archivedAt = cmp.Or(c.id, s.mintLocked()), make(map[string]overwrite), s.o.Now()
 	s.world.channels[c.id] = c
 	s.dispatchLocked(event, c, intentGuilds, intentGuilds, func(*session) object {
@@ -197,13 +197,13 @@ func (s *Server) openLocked(c *channel, event string) string {
 }
 
 // DM returns the bot's direct message channel with a user and creates it if necessary.
-func (s *Server) DM(u User) (channelID string) {
+func (s World) DM(u User) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.directLocked(u).id
 }
 
-func (s *Server) directLocked(u User) *channel {
+func (s *core) directLocked(u User) *channel {
 	for _, c := range s.world.channels {
 		if c.kind == typeDM && c.recipient == u {
 			return c
@@ -215,7 +215,7 @@ func (s *Server) directLocked(u User) *channel {
 }
 
 // RenameChannel changes the name of a channel or thread.
-func (s *Server) RenameChannel(channelID, name string) {
+func (s World) RenameChannel(channelID, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
@@ -225,19 +225,19 @@ func (s *Server) RenameChannel(channelID, name string) {
 
 // Archive archives a thread. A new message unarchives it (Channels Resource, "Thread
 // Metadata Object", and Threads, "Active & Archived Threads").
-func (s *Server) Archive(threadID string) {
+func (s World) Archive(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.archiveLocked(s.world.in(threadID), true)
 }
 
-func (s *Server) archiveLocked(c *channel, archived bool) {
+func (s *core) archiveLocked(c *channel, archived bool) {
 	c.archived, c.archivedAt = archived, s.o.Now()
 	s.dispatchLocked("THREAD_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
 // DeleteChannel deletes a thread, or a channel with its threads.
-func (s *Server) DeleteChannel(channelID string) {
+func (s World) DeleteChannel(channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
@@ -256,23 +256,23 @@ func (c *channel) event(what string) string {
 }
 
 // Deny denies permissions in a channel to a user or a role; the guild's ID stands for
-// @everyone. [Server.Allow] grants permissions there, and [Server.Permit] removes both
+// @everyone. [World.Allow] grants permissions there, and [World.Permit] removes both
 // overwrites.
-func (s *Server) Deny(channelID, whoseID string, p Permission) {
+func (s World) Deny(channelID, whoseID string, p Permission) {
 	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow&^p, o.deny|p })
 }
 
-// Allow grants permissions in a channel; see [Server.Deny].
-func (s *Server) Allow(channelID, whoseID string, p Permission) {
+// Allow grants permissions in a channel; see [World.Deny].
+func (s World) Allow(channelID, whoseID string, p Permission) {
 	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow|p, o.deny&^p })
 }
 
-// Permit removes denied and granted permissions in a channel; see [Server.Deny].
-func (s *Server) Permit(channelID, whoseID string, p Permission) {
+// Permit removes denied and granted permissions in a channel; see [World.Deny].
+func (s World) Permit(channelID, whoseID string, p Permission) {
 	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow&^p, o.deny&^p })
 }
 
-func (s *Server) overwrite(channelID, whoseID string, change func(*overwrite)) {
+func (s World) overwrite(channelID, whoseID string, change func(*overwrite)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
@@ -296,15 +296,16 @@ type SayOptions struct {
 	ReplyTo string
 	NoPing  bool
 	Files   []File
+	Rich
 }
 
 // Say posts a message by a user into a channel. To mention the bot, put [User.Mention]
 // into the text.
-func (s *Server) Say(channelID string, u User, text string, o SayOptions) (messageID string) {
+func (s Script) Say(channelID string, u User, text string, o SayOptions) (messageID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
-	if c.kind != typeDM && s.world.guilds[c.guild].members[u.ID] == nil {
+	if c.kind != typeDM && !o.Webhook && s.world.guilds[c.guild].members[u.ID] == nil {
 		panic(fmt.Sprintf("discordtest: %s is not in the guild of channel %s", u.Name, channelID))
 	}
 	m := &message{Message: Message{ID: s.mintLocked(), ChannelID: c.id, Author: u, Content: text, ReplyTo: o.ReplyTo, Created: s.o.Now()}}
@@ -314,12 +315,13 @@ func (s *Server) Say(channelID string, u User, text string, o SayOptions) (messa
 	for _, f := range o.Files {
 		m.Attachments = append(m.Attachments, s.storeLocked(c.id, f.Name, f.ContentType, f.Data))
 	}
+	m.rich = s.enrichLocked(m, o.Rich)
 	s.addLocked(c, m)
 	return m.ID
 }
 
 // Edit changes the text of a message on behalf of its author.
-func (s *Server) Edit(channelID, messageID, text string) {
+func (s Script) Edit(channelID, messageID, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
@@ -330,7 +332,7 @@ func (s *Server) Edit(channelID, messageID, text string) {
 }
 
 // Delete deletes one message, or several with a bulk delete as moderators do.
-func (s *Server) Delete(channelID string, messageIDs ...string) {
+func (s Script) Delete(channelID string, messageIDs ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
@@ -342,7 +344,7 @@ func (s *Server) Delete(channelID string, messageIDs ...string) {
 }
 
 // React adds a user's reaction to a message.
-func (s *Server) React(channelID, messageID string, u User, emoji string) {
+func (s Script) React(channelID, messageID string, u User, emoji string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
@@ -350,7 +352,7 @@ func (s *Server) React(channelID, messageID string, u User, emoji string) {
 }
 
 // Unreact removes a user's reaction.
-func (s *Server) Unreact(channelID, messageID string, u User, emoji string) {
+func (s Script) Unreact(channelID, messageID string, u User, emoji string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
@@ -358,7 +360,7 @@ func (s *Server) Unreact(channelID, messageID string, u User, emoji string) {
 }
 
 // ClearReactions removes all reactions with an emoji, or all reactions if emoji is empty.
-func (s *Server) ClearReactions(channelID, messageID, emoji string) {
+func (s Script) ClearReactions(channelID, messageID, emoji string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
@@ -378,7 +380,7 @@ func (s *Server) ClearReactions(channelID, messageID, emoji string) {
 }
 
 // Type sends a typing indicator for a user.
-func (s *Server) Type(channelID string, u User) {
+func (s Script) Type(channelID string, u User) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tellTypingLocked(s.world.in(channelID), u)
@@ -386,7 +388,7 @@ func (s *Server) Type(channelID string, u User) {
 
 // Tell sends an arbitrary event to every session, unmodified. Tests use it for events
 // that the fake cannot produce and for malformed ones. Data must be valid JSON.
-func (s *Server) Tell(kind string, data json.RawMessage) {
+func (s Script) Tell(kind string, data json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ss := range s.sessionsLocked() {
@@ -397,7 +399,7 @@ func (s *Server) Tell(kind string, data json.RawMessage) {
 
 // Leave removes a member from a guild. If the bot itself leaves, it receives
 // GUILD_DELETE.
-func (s *Server) Leave(guildID string, u User) {
+func (s World) Leave(guildID string, u User) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.world.guildNamed(guildID).members, u.ID)

@@ -61,9 +61,31 @@ type Options struct {
 	AllowUnsafeMentions bool
 }
 
-// Server is a running fake Discord. Its methods are safe for concurrent use. Scripting
-// methods panic if an ID does not exist, because that is a mistake in the test.
+// Server is a running fake Discord. Its methods are those of its parts. They are safe
+// for concurrent use. Scripting methods panic if an ID does not exist, because that is a
+// mistake in the test.
 type Server struct {
+	*core
+	World
+	Script
+	Observer
+	Faults
+}
+
+// World creates and changes accounts, guilds, channels, and permissions.
+type World struct{ *core }
+
+// Script does what users do: it writes, edits, reacts, and presses buttons.
+type Script struct{ *core }
+
+// Observer returns what is there, and waits for it.
+type Observer struct{ *core }
+
+// Faults makes calls fail and connections drop.
+type Faults struct{ *core }
+
+// core is the state of a server, with the gateway and the REST API.
+type core struct {
 	// URL is the root address. APIURL ends in /api/v10. GatewayURL is the address that
 	// /gateway/bot returns. Attachments are served below CDNURL.
 	URL, APIURL, GatewayURL, CDNURL string
@@ -113,7 +135,7 @@ func Start(o Options) (*Server, error) {
 		}
 	}
 	host := listener.Addr().String()
-	s := &Server{
+	s := &core{
 		URL: "http://" + host, APIURL: "http://" + host + apiPrefix, GatewayURL: "ws://" + host + gatewayPath, CDNURL: "http://" + host + "/cdn",
 		o: o, listener: listener, changed: make(chan struct{}), files: make(map[string]storedFile),
 	}
@@ -126,7 +148,7 @@ func Start(o Options) (*Server, error) {
 	s.world.applicationID = s.world.bot.ID
 	s.http.Handler = s.routes()
 	s.running.Go(func() { _ = s.http.Serve(listener) }) // Serve always returns the error that Close causes
-	return s, nil
+	return &Server{s, World{s}, Script{s}, Observer{s}, Faults{s}}, nil
 }
 
 // New starts a server, closes it when the test ends, and fails the test if there were
@@ -173,13 +195,13 @@ func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // notifyLocked wakes all goroutines that wait for a change of the server's state.
-func (s *Server) notifyLocked() {
+func (s *core) notifyLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
 // violateLocked records a violation.
-func (s *Server) violateLocked(format string, args ...any) {
+func (s *core) violateLocked(format string, args ...any) {
 	if len(s.violations) < maxRecorded {
 		s.violations = append(s.violations, fmt.Sprintf(format, args...))
 	}

@@ -47,7 +47,7 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 		id.Intents = *in.Intents
 	}
 	before := s.gateway.identifies
-	code, reason := s.refuseIdentify(in.Token, in.Intents, in.Shard, now)
+	code, reason := c.refuseIdentify(in.Token, in.Intents, in.Shard, now)
 	tooSoon := len(before) > 0 && s.o.IdentifyEvery > 0 && now.Sub(before[len(before)-1].At) < s.o.IdentifyEvery
 	id.Accepted = code == 0 && !tooSoon
 	if len(before) < maxRecorded {
@@ -89,7 +89,8 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 }
 
 // refuseIdentify returns the close code with which Discord rejects an identify, or 0.
-func (s *Server) refuseIdentify(token string, intents *int, shard *[2]int, now time.Time) (int, string) {
+func (c *conn) refuseIdentify(token string, intents *int, shard *[2]int, now time.Time) (int, string) {
+	s := c.s
 	today := 0
 	for _, id := range s.gateway.identifies {
 		if now.Sub(id.At) < 24*time.Hour {
@@ -149,7 +150,7 @@ func (c *conn) resumeLocked(d json.RawMessage) {
 	}
 }
 
-// dropNextLocked applies the next drop that [Server.DropNext] planned, if any.
+// dropNextLocked applies the next drop that [Faults.DropNext] planned, if any.
 func (c *conn) dropNextLocked() bool {
 	if len(c.s.gateway.drops) == 0 {
 		return false
@@ -173,7 +174,7 @@ func (ss *session) appendRaw(kind string, d any) {
 
 // dispatchLocked sends an event to every session that declared the required intent:
 // inGuild for events in guilds, inPrivate for events in direct messages.
-func (s *Server) dispatchLocked(kind string, c *channel, inGuild, inPrivate int, d func(ss *session) object) {
+func (s *core) dispatchLocked(kind string, c *channel, inGuild, inPrivate int, d func(ss *session) object) {
 	intent := inGuild
 	if c != nil && c.kind == typeDM {
 		intent = inPrivate
@@ -197,7 +198,7 @@ func (s *Server) dispatchLocked(kind string, c *channel, inGuild, inPrivate int,
 
 // applicationFlags returns the application flags for the intents that the developer
 // portal grants (Application, "Application Flags": GATEWAY_…_LIMITED).
-func (s *Server) applicationFlags() int {
+func (s *core) applicationFlags() int {
 	flags := 0
 	if !s.o.WithoutMembers {
 		flags |= 1 << 15

@@ -95,7 +95,8 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 		}{
 			"forward": {llmtest.Say(`{"forward": true, "reason": "a question"}`), true},
 			"skip":    {llmtest.Say(`{"forward": false, "reason": "small talk"}`), false},
-			"unclear": {llmtest.Say(`Yes: {"forward": true, "reason": "a question"}`), false},
+			"fenced":  {llmtest.Say("Yes:\n```json\n{\"forward\": true, \"more\": 1}\n```"), true},
+			"unclear": {llmtest.Say(`Yes, I think so.`), false},
 			"error":   {llmtest.Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "no"}, false},
 			"too late": {
 				llmtest.Script{Text: []string{`{"forward": true, `}, Hang: true}, false,
@@ -129,6 +130,9 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 						return slices.ContainsFunc(d.Ours(d.Lounge), e2e.Finished(endText))
 					})
 					return
+				}
+				if reported := warningOf(s, "gate") != ""; reported != (name == "unclear") {
+					t.Errorf("reported to the operator: %v", reported)
 				}
 				// Messages that are addressed to the bot bypass the gate.
 				asked := d.MentionUs(d.Lounge, d.Ada, "and you?")
