@@ -45,7 +45,7 @@ func TestALimitStopsAnAnswerThatNeverEnds(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, rigOptions{dir: dir, change: func(o *session.Options) {
-					o.Model = func(context.Context, string) (llm.Model, error) {
+					o.Model = func(context.Context, session.Session) (llm.Model, error) {
 						return &scripted{do: endless, window: 1_000_000, price: price}, nil
 					}
 					o.Settings.Limits = c.limits
