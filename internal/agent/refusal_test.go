@@ -85,7 +85,6 @@ func TestRefusedMediaBecomesANote(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
 // silentModel is silent until its limit or that of the request ends, as the adapters are.
 type silentModel struct {
 	limit time.Duration
@@ -128,19 +127,11 @@ func TestSilentModelEndsWithinFiveMinutes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				m := &silentModel{limit: c.limit, busy: c.busy}
-				out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 10}, question(), newHost())
+				out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 10}, question(), all(newHost()))
 				if took := time.Since(begun); fault.KindOf(out.Err) != fault.Timeout || took > 5*time.Minute || m.calls != c.calls {
 					t.Errorf("%d calls took %v: %v", m.calls, took, out.Err)
 				}
 			})
 		})
-=======
-func TestSilentModelIsRetriedOnce(t *testing.T) {
-	silent := reply{err: &fault.Error{Kind: fault.Timeout, Code: llm.CodeSilent, Message: "It sent nothing."}}
-	m, h := &model{script: []reply{silent, silent, silent, say("Hi")}}, newHost()
-	out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 5, Backoff: func(int) time.Duration { return 0 }}, question(), all(h))
-	if fault.KindOf(out.Err) != fault.Timeout || len(m.asked) != 2 {
-		t.Errorf("%d calls: %v", len(m.asked), out.Err)
->>>>>>> types
 	}
 }
