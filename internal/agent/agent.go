@@ -99,9 +99,8 @@ type Injected struct {
 type Step struct {
 	Number  int
 	Message chat.Message
-	// Usage is the usage of this call and of the calls since the previous step whose
-	// answers were discarded (failed calls, summaries). The usage of a call that was
-	// stopped is an estimate.
+	// Usage is the usage of this call and of discarded answers (summaries) since the
+	// last record. The usage of a call that was stopped is an estimate.
 	Usage chat.Usage
 	Stop  llm.StopReason
 	// Interrupted reports that the call was stopped; Message is the answer until then.
@@ -159,8 +158,9 @@ type Host interface {
 	Reasoning(delta string)
 	// ResetText cuts the streamed text back to offset: the step is repeated.
 	ResetText(ctx context.Context, offset int64) error
-	// ModelFailed records a failed model call that will be repeated after delay.
-	ModelFailed(ctx context.Context, step int, err error, delay time.Duration) error
+	// ModelFailed records a failed model call that will be repeated after delay. used is
+	// the usage since the last record, which no step will contain.
+	ModelFailed(ctx context.Context, step int, err error, used chat.Usage, delay time.Duration) error
 	// ModelDone records a finished (or interrupted) model call.
 	ModelDone(ctx context.Context, s Step) error
 	// ToolStarted records that a call is about to run.

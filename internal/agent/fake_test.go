@@ -137,6 +137,7 @@ type host struct {
 	interrupts agent.Signal
 	budget     func(step int, used chat.Usage) error
 	limit      func(used chat.Usage) error // during a call
+	lost       chat.Usage                  // of failed calls
 	on         func(event string)          // called outside the lock after each event
 	problems   []string
 	summaries  int
@@ -222,7 +223,8 @@ func (h *host) ResetText(ctx context.Context, offset int64) error {
 	return h.event(ctx, "reset %d", offset)
 }
 
-func (h *host) ModelFailed(ctx context.Context, step int, err error, delay time.Duration) error {
+func (h *host) ModelFailed(ctx context.Context, step int, err error, used chat.Usage, delay time.Duration) error {
+	h.lost = h.lost.Add(used)
 	h.failures, h.delays = append(h.failures, err), append(h.delays, delay)
 	return h.event(ctx, "failed %d", step)
 }

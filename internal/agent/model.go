@@ -350,8 +350,8 @@ func (r *run) retry(a answer) error {
 		}
 		r.failures++
 	}
-	if err := r.host.ModelFailed(r.recordCtx, r.step+1, a.err, delay); err != nil {
-		return r.hostError("record failed model call", err)
+	if err := r.recordFailure(a.err, delay); err != nil {
+		return err
 	}
 	return r.wait(delay)
 }

@@ -95,8 +95,8 @@ func (j *journalHost) ResetText(ctx context.Context, offset int64) error {
 	return j.guard(func() error { return j.host.ResetText(ctx, offset) })
 }
 
-func (j *journalHost) ModelFailed(ctx context.Context, step int, cause error, d time.Duration) error {
-	return j.guard(func() error { return j.host.ModelFailed(ctx, step, cause, d) })
+func (j *journalHost) ModelFailed(ctx context.Context, step int, cause error, used chat.Usage, d time.Duration) error {
+	return j.guard(func() error { return j.host.ModelFailed(ctx, step, cause, used, d) })
 }
 
 func (j *journalHost) ModelDone(ctx context.Context, s agent.Step) error {
@@ -143,7 +143,7 @@ func (j *journalHost) Compacted(ctx context.Context, summary chat.Message, keep 
 // input is the input of a new process according to the journal.
 func (j *journalHost) input() agent.Input {
 	in := question()
-	in.Messages = slices.Clone(j.history)
+	in.Messages, in.Usage = slices.Clone(j.history), j.lost
 	for _, s := range j.journal {
 		in.Text = agent.JoinText(in.Text, s.Message.Text())
 		in.Usage = in.Usage.Add(s.Usage)

@@ -55,7 +55,7 @@ type run struct {
 	offset    int64          // its length, even if the host did not pass Input.Text
 	step      int            // journaled model calls
 	usage     chat.Usage
-	discarded chat.Usage // usage of answers that were discarded since the last step
+	discarded chat.Usage // usage of answers that were discarded since the last record
 
 	failures         int           // of the current step
 	silence          time.Duration // of the failed calls of the current step that were silent
@@ -238,15 +238,21 @@ func (r *run) handleEmptyAnswer(a answer) (ended bool, err error) {
 	}
 	if r.emptyAnswers == 0 {
 		r.emptyAnswers++
-		if err := r.host.ModelFailed(r.recordCtx, r.step+1, cause, 0); err != nil {
-			return false, r.hostError("record failed model call", err)
-		}
-		return false, nil
+		return false, r.recordFailure(cause, 0)
 	}
 	if a.stop != llm.StopLength && r.text != "" && r.conv[len(r.conv)-1].Role == chat.Tool {
 		return r.wouldEnd()
 	}
 	return false, cause
+}
+
+// recordFailure records a failed call and what it has used, before the next call.
+func (r *run) recordFailure(cause error, delay time.Duration) error {
+	if err := r.host.ModelFailed(r.recordCtx, r.step+1, cause, r.discarded, delay); err != nil {
+		return r.hostError("record failed model call", err)
+	}
+	r.discarded = chat.Usage{}
+	return nil
 }
 
 func codedError(kind fault.Kind, code, message string) error {

@@ -6,7 +6,7 @@ import (
 )
 
 // maxAlarmSleep is how long an alarm sleeps before it reads the clock again.
-const maxAlarmSleep = 10 * time.Minute
+const maxAlarmSleep = time.Minute
 
 // alarms fire at the end of pauses: one timer per paused session, and no goroutine.
 type alarms struct {

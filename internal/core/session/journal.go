@@ -45,11 +45,21 @@ type (
 		Offset      int64        `json:"offset"`
 		ModelMS     int64        `json:"modelMs"`
 		Model       string       `json:"model,omitempty"`
+		WorkedMS    int64        `json:"workedMs,omitempty"`
 		Effort      string       `json:"effort,omitempty"`
 	}
 	failedEntry struct {
-		Error   string `json:"error"`
-		DelayMS int64  `json:"delayMs"`
+		Error    string `json:"error"`
+		DelayMS  int64  `json:"delayMs"`
+		WorkedMS int64  `json:"workedMs,omitempty"`
+	}
+	pausedEntry struct {
+		Pause
+		WorkedMS int64 `json:"workedMs,omitempty"`
+	}
+	// workedEntry is the part of entries with the working time of the request so far.
+	workedEntry struct {
+		WorkedMS int64 `json:"workedMs"`
 	}
 	toolEntry struct {
 		ToolCallID string          `json:"toolCallId"`
@@ -58,6 +68,7 @@ type (
 		Display    string          `json:"display,omitempty"`
 		Result     *chat.Part      `json:"result,omitempty"`
 		OK         *bool           `json:"ok,omitempty"`
+		WorkedMS   int64           `json:"workedMs,omitempty"`
 	}
 	recoveredEntry struct {
 		Recovery int   `json:"recovery"`

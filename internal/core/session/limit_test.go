@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"lilac/internal/agent"
+	"lilac/internal/agent/tool"
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
@@ -96,4 +98,42 @@ func TestAnAnswerThatIsTooLongFailsAndIsKept(t *testing.T) {
 			}
 		}
 	}
+}
+
+// jump runs a request of two steps with a time limit of an hour. The clocks jump by 70 minutes
+// during the tool call between them. It returns the request, or its pause.
+func jump(t *testing.T, awake bool) (req session.Request, paused bool) {
+	var wall, monotonic atomic.Int64
+	begun := time.Now()
+	tools := &counter{do: func(context.Context) error {
+		wall.Store(int64(70 * time.Minute))
+		if awake {
+			monotonic.Store(int64(70 * time.Minute))
+		}
+		return nil
+	}}
+	r := newRig(t, rigOptions{tools: []tool.Tool{tools}, do: busy, change: func(o *session.Options) {
+		o.Settings.Limits.Request.Time = time.Hour
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(wall.Load())) }
+		o.Awake = func() time.Duration { return time.Since(begun) + time.Duration(monotonic.Load()) }
+	}})
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	waitUntil(t, "it starts", func() bool { return r.mail("m1") == session.MailApplied })
+	waitUntil(t, "it ends or asks", func() bool {
+		req = r.request("web:s1:r1")
+		return req.State.Ended() || req.AwaitsAnswer()
+	})
+	return req, req.AwaitsAnswer()
+}
+
+// A suspend of the machine, and a clock that is set ahead, are no working time.
+func TestASuspendIsNoWorkingTime(t *testing.T) {
+	if req, paused := jump(t, false); paused || req.State != event.StateDone {
+		t.Errorf("it is %s and asks: %t", req.State, paused)
+	}
+	t.Run("control: time awake is", func(t *testing.T) {
+		if _, paused := jump(t, true); !paused {
+			t.Error("it does not ask")
+		}
+	})
 }

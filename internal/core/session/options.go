@@ -65,6 +65,10 @@ type Options struct {
 
 	Logger *slog.Logger
 	Now    func() time.Time
+	// Awake returns how long the machine has been awake since some moment. Only this time
+	// counts as working time; by default, it is the time of Go's monotonic clock, which a
+	// suspend stops and a change of the wall clock does not move.
+	Awake func() time.Duration
 }
 
 // Surfaces describes the surfaces of sessions, by the name of their client.
@@ -154,6 +158,10 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Awake == nil {
+		begun := time.Now()
+		o.Awake = func() time.Duration { return time.Since(begun) }
 	}
 	if o.MaxActive <= 0 {
 		o.MaxActive = DefaultMaxActive

@@ -59,7 +59,7 @@ func (c *change) recordPause(e PauseRun) error {
 	if err != nil {
 		return err
 	}
-	if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindPaused, Data: p}); err != nil {
+	if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindPaused, Data: pausedEntry{p, c.run.workedMS()}}); err != nil {
 		return err
 	}
 	c.tx.AfterCommit(func() { c.svc.scheduleExpiry(c.sessionID, e.RequestID, p) })

@@ -40,6 +40,8 @@ func looping(t *testing.T, dir string, do script, limits session.Limits) *rig {
 		o.Settings.Limits = limits
 		o.Settings.Limits.Zone = noon()
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }
+		begun := time.Now()
+		o.Awake = func() time.Duration { return time.Since(begun) + time.Duration(clock.Load()) }
 	}})
 }
 

@@ -30,8 +30,22 @@ func TestOnlyWorkingTimeCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if worked := time.Duration(1000-p.startedAt)*time.Millisecond - p.idle; worked.Milliseconds() != c.worked {
-			t.Errorf("%s: it worked for %v, want %dms", name, worked, c.worked)
+		if p.worked.Milliseconds() != c.worked {
+			t.Errorf("%s: it worked for %v, want %dms", name, p.worked, c.worked)
 		}
+	}
+}
+
+// The working time in an entry counts, whatever the wall clock showed.
+func TestAJumpOfTheClockIsNoWork(t *testing.T) {
+	hour := time.Hour.Milliseconds()
+	p, err := readProgress([]StoryEntry{
+		{At: 0, Kind: kindStarted},
+		{At: 10, Kind: kindModelFailed, Data: json.RawMessage(`{"workedMs":10}`)},
+		{At: hour, Kind: kindModelFailed, Data: json.RawMessage(`{"workedMs":30}`)},
+		{At: hour + 5, Kind: kindCompacted, Data: json.RawMessage(`{}`)},
+	}, func(int) (bool, error) { return false, nil })
+	if err != nil || p.worked != 35*time.Millisecond {
+		t.Errorf("it worked for %v (%v)", p.worked, err)
 	}
 }

@@ -17,7 +17,6 @@ import (
 // progress is the state of a request according to its journal.
 type progress struct {
 	step       int
-	startedAt  int64
 	trace      string
 	text       string
 	pending    *agent.PendingStep
@@ -27,9 +26,10 @@ type progress struct {
 	// attempts counts how often the request was resumed: after a crash, a restart or
 	// a pause.
 	attempts int
-	// lastAt is the time of the run's last entry, idle how long nothing ran before it.
+	// lastAt is the time of the run's last entry, worked the working time until then. It
+	// comes from the entry; the times of entries include a suspend of the machine.
 	lastAt int64
-	idle   time.Duration
+	worked time.Duration
 }
 
 // outcomeUnknown is the result of a tool call that was running when its request stopped.
@@ -61,7 +61,9 @@ func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p pr
 }
 
 func (p *progress) apply(e StoryEntry) error {
-	since := time.Duration(max(0, e.At-p.lastAt)) * time.Millisecond
+	if e.Kind == kindResumed || e.Kind == kindRecovered || e.Kind == kindQueued || e.Kind == kindStarted {
+		p.lastAt = e.At // nothing ran before it
+	}
 	switch e.Kind {
 	case kindQueued:
 		var q queuedEntry
@@ -75,10 +77,7 @@ func (p *progress) apply(e StoryEntry) error {
 		}
 		p.text = agent.JoinText(p.text, pause.Question)
 		p.attempts++
-	case kindResumed:
-		p.idle += since
-	case kindStarted:
-		p.startedAt = e.At
+	case kindResumed, kindStarted:
 	case kindInput:
 		p.ended = false
 	case kindModelSwitched:
@@ -112,11 +111,15 @@ func (p *progress) apply(e StoryEntry) error {
 	case kindRecovered:
 		p.recoveries++
 		p.attempts++
-		p.idle += since
 	case kindModelFailed, kindCompacted, kindEnd:
 	default:
 		// An entry of a command or task, which continue while the run is paused.
 		return nil
+	}
+	p.worked += time.Duration(max(0, e.At-p.lastAt)) * time.Millisecond
+	var w workedEntry
+	if json.Unmarshal(e.Data, &w) == nil && w.WorkedMS > 0 { // entries of older versions have none
+		p.worked = time.Duration(w.WorkedMS) * time.Millisecond
 	}
 	p.lastAt = e.At
 	return nil

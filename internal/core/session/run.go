@@ -53,6 +53,7 @@ type run struct {
 	session       Session
 	instructions  string
 	journalUnread bool  // it ended before it read its journal, so out has no text
+	loaded        bool  // it has read its journal
 	closed        bool  // WouldEnd closed the run
 	recordErr     error // the first write, or read of the journal, that failed
 	attempt       int   // how often the request was resumed
@@ -61,9 +62,9 @@ type run struct {
 	notice string
 	// refusal is the policy's refusal, or nil.
 	refusal *Refusal
-	// startedAt and idle yield the working time of the request.
-	startedAt time.Time
-	idle      time.Duration
+	// worked is the working time of the request before this run, and begun when this
+	// run began, by [Options.Awake].
+	worked, begun time.Duration
 	// steps counts the finished model calls of the request.
 	steps int64
 	// payer is the session that is charged.
@@ -71,7 +72,7 @@ type run struct {
 	// chargedUsage and chargedUntil are the usage and the time up to which the session
 	// and the day have been charged.
 	chargedUsage chat.Usage
-	chargedUntil time.Time
+	chargedUntil time.Duration
 }
 
 func (s *Service) newRun(sessionID, requestID, client string, state State) *run {
@@ -280,8 +281,9 @@ func (r *run) load() (agent.Input, error) {
 	}
 	r.attempt, r.trace, r.notes = p.attempts, p.trace, p.notes
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
-	r.startedAt, r.idle = time.UnixMilli(p.startedAt), p.idle
-	r.chargedUsage, r.chargedUntil = req.Usage, r.svc.opt.Now()
+	r.loaded = true
+	r.worked, r.begun = p.worked, r.svc.opt.Awake()
+	r.chargedUsage, r.chargedUntil = req.Usage, r.begun
 	if p.step == 0 { // no model call yet
 		r.notice = noticeText(conv.Messages, r.requestID)
 	}
@@ -369,16 +371,27 @@ func noticeText(history []HistoryMessage, requestID string) string {
 // unchargedTime is how long the run has worked since the session and the day were
 // charged.
 func (r *run) unchargedTime() time.Duration {
-	if r.chargedUntil.IsZero() {
+	if !r.loaded {
 		return 0
 	}
-	return max(0, r.svc.opt.Now().Sub(r.chargedUntil))
+	return max(0, r.svc.opt.Awake()-r.chargedUntil)
+}
+
+// workedMS is the working time of the request, in milliseconds, for the journal.
+func (r *run) workedMS() int64 { return r.workingTime().Milliseconds() }
+
+// workingTime is how long the request has worked.
+func (r *run) workingTime() time.Duration {
+	if !r.loaded {
+		return 0
+	}
+	return r.worked + r.svc.opt.Awake() - r.begun
 }
 
 // markCharged notes that the session and the day were charged.
 func (r *run) markCharged(s Spent) {
 	r.chargedUsage = r.chargedUsage.Add(s.Usage)
-	r.chargedUntil = r.chargedUntil.Add(s.Time)
+	r.chargedUntil += s.Time
 }
 
 // checkOwner refuses a write if another run has become the owner of the session.

@@ -94,13 +94,32 @@ func (r *run) ResetText(ctx context.Context, offset int64) error {
 }
 
 // ModelFailed implements [agent.Host].
-func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time.Duration) error {
-	return r.record(ctx, func(c *change) error {
+func (r *run) ModelFailed(ctx context.Context, step int, cause error, used chat.Usage, delay time.Duration) error {
+	spent := Spent{Usage: used, Time: r.unchargedTime()}
+	err := r.record(ctx, func(c *change) error {
+		if err := c.charge(r.requestID, spent); err != nil {
+			return err
+		}
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindModelFailed,
-			Data: failedEntry{Error: fault.ToWire(cause).Message, DelayMS: delay.Milliseconds()},
+			Data: failedEntry{Error: fault.ToWire(cause).Message, DelayMS: delay.Milliseconds(), WorkedMS: r.workedMS()},
 		})
 	})
+	if err == nil {
+		r.markCharged(spent)
+	}
+	return err
+}
+
+// charge adds consumption to the request, its session and the day.
+func (c *change) charge(requestID string, spent Spent) error {
+	req, err := c.request(requestID)
+	if err != nil {
+		return err
+	}
+	req.Usage = req.Usage.Add(spent.Usage)
+	c.updateRequest(req)
+	return c.svc.Spend(c.tx, c.sessionID, spent)
 }
 
 // ModelDone implements [agent.Host].
@@ -129,7 +148,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 		}
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
 			Message: s.Message, Usage: s.Usage, Stop: string(s.Stop), Interrupted: s.Interrupted,
-			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model, Effort: r.effort,
+			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model, Effort: r.effort, WorkedMS: r.workedMS(),
 		}})
 	})
 	if err == nil {
@@ -157,7 +176,7 @@ func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display
 	return r.record(ctx, func(c *change) error {
 		err := c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolStart,
-			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Args: call.Input, Display: display},
+			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Args: call.Input, Display: display, WorkedMS: r.workedMS()},
 		})
 		if err != nil {
 			return err
@@ -179,7 +198,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 	err := r.record(ctx, func(c *change) error {
 		err := c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolEnd,
-			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: ended.OK},
+			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: ended.OK, WorkedMS: r.workedMS()},
 		})
 		if err != nil {
 			return err

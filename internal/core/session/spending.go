@@ -49,7 +49,7 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 	}
 	open := Spent{Usage: used.Beyond(r.chargedUsage), Time: r.unchargedTime()}
 	reached := limits.Check(Used{
-		Request: Spent{Steps: steps, Usage: used, Time: now.Sub(r.startedAt) - r.idle},
+		Request: Spent{Steps: steps, Usage: used, Time: r.workingTime()},
 		Session: session.Add(open), Day: day.Add(open),
 	}, raised)
 	if reached != nil {

@@ -43,6 +43,10 @@ type NotRun struct {
 // Expired reports that the time limit is over.
 type Expired struct{ Output }
 
+// Slept reports that the machine was suspended, or that its clock was set ahead, while the
+// task ran: time in which nothing works does not count.
+type Slept struct{ For time.Duration }
+
 // Stop reports that a person or the agent stopped the task.
 type Stop struct {
 	By Actor
@@ -65,6 +69,7 @@ func (Start) input()    {}
 func (Exited) input()   {}
 func (NotRun) input()   {}
 func (Expired) input()  {}
+func (Slept) input()    {}
 func (Stop) input()     {}
 func (Lost) input()     {}
 func (Answered) input() {}
@@ -116,6 +121,9 @@ func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
 	effects := []Effect{PublishEnd{}}
 	switch in := in.(type) {
 	case Start:
+		return t, nil
+	case Slept:
+		t.Deadline += in.For.Milliseconds()
 		return t, nil
 	case Exited:
 		t = t.withOutput(in.Output)

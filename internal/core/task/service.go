@@ -45,6 +45,8 @@ type Options struct {
 	// CheckInterval is the interval of the checks for deadlines of sub-agents and for
 	// progress; 0 means a second.
 	CheckInterval time.Duration
+	// Now returns the wall clock time; nil means time.Now.
+	Now func() time.Time
 	// ProgressInterval is the shortest time between two progress events of a task; 0
 	// means ten seconds. It grows to a tenth of the task's age.
 	ProgressInterval time.Duration
@@ -84,6 +86,9 @@ type runningTask struct {
 func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.CheckInterval <= 0 {
 		o.CheckInterval = time.Second
@@ -306,7 +311,9 @@ func (s *Service) load(tx *db.Tx, id string) (Task, error) { return s.o.Store.Ta
 func (s *Service) save(tx *db.Tx, _ string, before, after Task) error {
 	switch after.State {
 	case before.State:
-		return nil
+		if after.Deadline == before.Deadline {
+			return nil
+		}
 	case Running:
 		return s.o.Store.AddTask(tx, after)
 	}

@@ -131,6 +131,7 @@ func (w *world) open() {
 	w.svc = task.New(task.Options{
 		DB: w.db, Store: store.Tasks{}, Requests: &w.requests, Commands: &w.commands, Dir: filepath.Join(w.dir, "tasks"),
 		Limits: func() task.Limits { return w.limits }, MaxDepth: 8,
+		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
 		Publish: func(tx *db.Tx, e event.EnvEvent) error {
 			ev, err := event.New(event.Meta{ID: e.ID, Time: tx.Now()}, e)
 			if err != nil {
@@ -271,6 +272,29 @@ func TestAClockThatWasAheadGivesATaskNoMoreTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A suspend of the machine, and a clock that is set ahead, leave a sub-agent its time.
+func TestASuspendTakesNoTimeFromASubAgent(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		started := w.start(task.Spec{Prompt: "look", Time: time.Minute})
+		time.Sleep(30 * time.Second)
+		w.ahead.Store(int64(70 * time.Minute))
+		time.Sleep(15 * time.Second)
+		if got := w.state(started.ID); got != task.Running {
+			t.Errorf("after a suspend it is %s", got)
+		}
+		w.close() // the time that is left outlives a restart
+		w.open()
+		time.Sleep(10 * time.Second)
+		if got := w.state(started.ID); got != task.Running {
+			t.Errorf("after a restart it is %s", got)
+		}
+		time.Sleep(30 * time.Second)
+		if got := w.state(started.ID); got != task.Timeout {
+			t.Errorf("control: after its time it is %s", got)
+		}
+	})
 }
 
 func TestProgressIsTold(t *testing.T) {

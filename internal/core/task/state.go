@@ -24,6 +24,7 @@ const (
 //	running  Exited    exit code 0                         completed  PublishEnd
 //	running  Exited    another exit code, or over a limit  failed     PublishEnd
 //	running  NotRun    -                                   failed     PublishEnd
+//	running  Slept     -                                   running    -
 //	running  Expired   -                                   timeout    PublishEnd, CancelRequest
 //	running  Stop      -                                   stopped    PublishEnd, CancelRequest
 //	running  Lost      a command                           failed     PublishEnd

@@ -9,6 +9,9 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
+// minSleep is the shortest jump of the wall clock that counts as a suspend of the machine.
+const minSleep = 2 * time.Second
+
 // runCommand runs a command and records its end. It owns the command from the commit of
 // its start to the commit of its end.
 func (s *Service) runCommand(ctx context.Context, l *runningTask, limits Limits) {
@@ -77,18 +80,54 @@ func (s *Service) wakeWatch() {
 
 // watch checks the running tasks until ctx ends. It sleeps while nothing runs.
 func (s *Service) watch(ctx context.Context) {
+	last := s.o.Now()
+	awake := time.Now()
 	for ctx.Err() == nil {
 		if s.Running() == 0 {
 			select {
 			case <-ctx.Done():
 			case <-s.wake:
 			}
+			last, awake = s.o.Now(), time.Now()
 			continue
 		}
 		if !sleep(ctx, s.o.CheckInterval) {
 			return
 		}
-		s.check(ctx, time.Now())
+		now := s.o.Now()
+		// A suspend stops the monotonic clock, and a clock that is set ahead does not
+		// move it.
+		if slept := now.Round(0).Sub(last.Round(0)) - time.Since(awake); slept >= minSleep {
+			s.extend(ctx, slept)
+		}
+		last, awake = now, time.Now()
+		s.check(ctx, now)
+	}
+}
+
+// extend extends the time limits of the sub-agents by the time in which the machine slept.
+func (s *Service) extend(ctx context.Context, slept time.Duration) {
+	s.mu.Lock()
+	var agents []string
+	for id, l := range s.live {
+		if l.task.Kind == Agent {
+			agents = append(agents, id)
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range agents {
+		t, err := s.change(ctx, id, Slept{slept})
+		if err != nil {
+			if ctx.Err() == nil {
+				s.o.Logger.WarnContext(ctx, "cannot extend the time limit of a sub-agent after a suspend", "task_id", id, "error", err)
+			}
+			continue
+		}
+		s.mu.Lock()
+		if l := s.live[id]; l != nil {
+			l.task.Deadline = t.Deadline
+		}
+		s.mu.Unlock()
 	}
 }
 

@@ -80,9 +80,24 @@ func TestAClockThatIsSetBackWronglyMakesNothingWaitLonger(t *testing.T) {
 		if got := w.get("delay"); got.State != workflow.Waiting {
 			t.Errorf("it is over too early: %+v", got)
 		}
-		time.Sleep(12 * time.Minute) // the clock is looked at every ten
+		time.Sleep(12 * time.Minute) // the clock is looked at every minute
 		if got := w.get("delay"); got.State != workflow.Resolved {
 			t.Errorf("it waits too long: %+v", got)
+		}
+	})
+}
+
+// What became due while the machine was suspended happens within a minute.
+func TestAWaitThatCameDueDuringASuspendEndsWithinAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.submit(definition("delay", "", delay("a", time.Hour)))
+		time.Sleep(90 * time.Second)
+		w.ahead.Add(int64(2 * time.Hour))
+		time.Sleep(time.Minute)
+		if got := w.get("delay"); got.State != workflow.Resolved {
+			t.Errorf("a minute after the suspend it is %s", got.State)
 		}
 	})
 }

@@ -23,7 +23,7 @@ const (
 	Group = "workflow"
 	// maxSleep bounds the sleep of the timer, which notices neither a machine that slept
 	// nor a clock that was set.
-	maxSleep = 10 * time.Minute
+	maxSleep = time.Minute
 	// dueBatch is the number of due workflows per read.
 	dueBatch = 100
 	// retryPause is the pause after an error of the store, and troubleFor the pause

@@ -16,6 +16,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/dbtest"
 )
 
 func storedIDs(t testing.TB, b bus.Bus) map[string]bool {
@@ -82,6 +83,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 // D2: acknowledged means synced. Under strace no acknowledgement is written
 // before a sync that began after the last write to the log of the database.
 func TestAcknowledgedMeansSynced(t *testing.T) {
+	dbtest.FileOnly(t)
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		if os.Getenv("CI") == "true" {

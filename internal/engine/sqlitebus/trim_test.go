@@ -27,7 +27,7 @@ func TestControlMaxLenLosesWork(t *testing.T) {
 			if _, err := tx.Exec("DELETE FROM bus_log WHERE pos <= (SELECT max(pos) FROM bus_log) - ?", newest); err != nil {
 				return err
 			}
-			_, err := tx.Exec("UPDATE bus_topics SET trimmed = (SELECT max(pos) & 0xffffffff FROM bus_log) - ?", newest)
+			_, err := tx.Exec("UPDATE bus_topics SET trimmed = (SELECT max(pos) & 4294967295 FROM bus_log) - ?", newest)
 			return err
 		}); err != nil {
 			t.Fatal(err)

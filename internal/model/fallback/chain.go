@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -160,7 +161,6 @@ func (c *Chain) exhausted(wait time.Duration) error {
 		clear(c.tried)
 		clear(c.errs)
 	}()
-	f := &fault.Error{Kind: fault.RateLimited, Code: CodeAllFailed, RetryAfter: wait}
 	var reasons []string
 	named := map[string]bool{}
 	for i, candidate := range c.candidates {
@@ -172,20 +172,32 @@ func (c *Chain) exhausted(wait time.Duration) error {
 			named[line] = true
 			reasons = append(reasons, line)
 		}
-		// A failure after which the call may be repeated soon decides the kind.
-		if kind := fault.KindOf(c.errs[i]); c.errs[i] != nil && (kind.Retryable() && f.RetryAfter == wait || wait == 0 && !f.Kind.Retryable() || i == 0 && wait == 0) {
-			f.Kind = kind
-			if kind.Retryable() {
-				f.RetryAfter = 0
-			}
-		}
 	}
-	f.Err = errors.Join(c.errs...)
-	f.Message = strings.Join(reasons, " ")
+	f := &fault.Error{Code: CodeAllFailed, Message: strings.Join(reasons, " "), Err: errors.Join(c.errs...)}
+	f.Kind, f.RetryAfter = outlook(c.errs, wait)
 	if len(reasons) > 1 {
 		f.Message = "No model could answer. " + f.Message
 	}
 	return f
+}
+
+// outlook returns the kind of a chain's error, which says whether to repeat the call: soon
+// if a candidate only failed, after the wait that a provider demands, or else not at all.
+func outlook(errs []error, wait time.Duration) (fault.Kind, time.Duration) {
+	first := fault.RateLimited
+	for _, err := range slices.Backward(errs) {
+		if err == nil {
+			continue
+		}
+		first = fault.KindOf(err)
+		if first.Retryable() {
+			return first, 0
+		}
+	}
+	if wait > 0 {
+		return fault.RateLimited, wait
+	}
+	return first, 0
 }
 
 func failureOf(err error) Failure {

@@ -10,12 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
+	"lilac/internal/testkit/dbtest"
 )
 
 // Environment variables that make a test binary run as a child program, which a test can
@@ -45,6 +47,13 @@ func AwaitHeartbeats(t testing.TB, dir string, since time.Time) {
 // child is running.
 func LeaseEnd(t testing.TB, dir string) time.Time {
 	t.Helper()
+	if dbtest.Postgres() {
+		end, err := strconv.ParseInt(dbtest.Ask(t, dir, "SELECT lease_until FROM bus_pending"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.UnixMilli(end)
+	}
 	file := (&url.URL{Path: filepath.Join(dir, db.FileName)}).EscapedPath()
 	database, err := sql.Open("sqlite", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
 	if err != nil {

@@ -5,13 +5,17 @@
 package dbtest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"lilac/internal/engine/db"
 	"lilac/internal/testkit/effort"
@@ -21,13 +25,12 @@ import (
 const (
 	// engineEnv chooses the engines: sqlite, postgres, or both.
 	engineEnv = "LILAC_TEST_DB"
-	// serverEnv is the address of the server in child processes of a test.
+	// serverEnv is the address of the server. Child processes of a test inherit it.
 	serverEnv = "LILAC_TEST_DB_ADDR"
 )
 
 var (
 	mu      sync.Mutex
-	server  *postgrestest.Server
 	schemas = map[string]bool{}
 )
 
@@ -63,9 +66,9 @@ func (e engines) Run() int {
 		fmt.Println(err)
 		return 1
 	}
-	use(s)
+	use(s.Addr())
 	code := e.m.Run()
-	use(nil)
+	use("")
 	if code != 0 {
 		fmt.Printf("log of PostgreSQL:\n%s\n", s.Log())
 	}
@@ -76,19 +79,18 @@ func (e engines) Run() int {
 	return code
 }
 
-func use(s *postgrestest.Server) {
+// use makes the tests run on a server, or on SQLite if addr is empty.
+func use(addr string) {
 	mu.Lock()
 	defer mu.Unlock()
-	server = s
 	clear(schemas)
+	if err := os.Setenv(serverEnv, addr); err != nil {
+		panic(err)
+	}
 }
 
 // Postgres reports whether the tests run on PostgreSQL now.
-func Postgres() bool {
-	mu.Lock()
-	defer mu.Unlock()
-	return server != nil || os.Getenv(serverEnv) != ""
-}
+func Postgres() bool { return os.Getenv(serverEnv) != "" }
 
 // FileOnly ends a test on PostgreSQL whose subject is the file of SQLite.
 func FileOnly(t testing.TB) {
@@ -105,31 +107,44 @@ func Options(opt db.Options) db.Options {
 		return opt
 	}
 	addr, schema := os.Getenv(serverEnv), Schema(opt.Dir)
-	if addr == "" {
-		mu.Lock()
-		defer mu.Unlock()
-		if !schemas[schema] {
-			if err := server.Do("CREATE SCHEMA IF NOT EXISTS " + schema); err != nil {
-				panic(fmt.Sprintf("create the schema of a test: %v", err))
-			}
-			schemas[schema] = true
+	mu.Lock()
+	defer mu.Unlock()
+	if !schemas[schema] {
+		if err := createSchema(addr, schema); err != nil {
+			panic(fmt.Sprintf("create the schema of a test: %v", err))
 		}
-		addr = server.Addr()
+		schemas[schema] = true
 	}
 	opt.URL = postgrestest.URLAt(addr, schema)
 	return opt
 }
 
-// Env returns the environment variables for a child process that opens a data directory of
-// this test.
-func Env(dir string) []string {
-	if !Postgres() {
-		return nil
+func createSchema(addr, schema string) (err error) {
+	ctx := context.Background() // in a synctest bubble, a deadline would pass at once
+	c, err := pgconn.Connect(ctx, postgrestest.URLAt(addr, ""))
+	if err != nil {
+		return err
 	}
-	Options(db.Options{Dir: dir}) // creates the schema
-	mu.Lock()
-	defer mu.Unlock()
-	return []string{serverEnv + "=" + server.Addr()}
+	defer func() { err = errors.Join(err, c.Close(ctx)) }()
+	return c.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+schema).Close()
+}
+
+// Ask returns the first value of a query on the schema of a data directory, even while another
+// process writes there.
+func Ask(t testing.TB, dir, query string) string {
+	t.Helper()
+	c, err := pgconn.Connect(t.Context(), postgrestest.URLAt(os.Getenv(serverEnv), Schema(dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := c.Exec(t.Context(), query).ReadAll()
+	if err := errors.Join(err, c.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if len(results) == 0 || len(results[0].Rows) == 0 {
+		t.Fatalf("%s: no row", query)
+	}
+	return string(results[0].Rows[0][0])
 }
 
 // Schema returns the schema of a data directory.
