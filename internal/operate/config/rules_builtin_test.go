@@ -21,7 +21,7 @@ func TestBuiltinRulesCanBeTurnedOff(t *testing.T) {
 			t.Fatalf("%v, %v", own, err)
 		}
 		builtin := c.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))
-		return environment.Try(builtin, event.EnvEvent{ID: "1", Type: "deploy.done"}).Rule
+		return environment.Try(builtin, event.EnvEvent{ID: "1", Type: "deploy.done"}, nil).Rule
 	}
 	if got := trial("rules: {fallback: {enabled: false}}\n"); got != "" {
 		t.Errorf("with the fallback off, %q handles the event", got)
@@ -59,12 +59,12 @@ func TestBuiltinRulesCanBeTurnedOff(t *testing.T) {
 func TestTheDryRunKnowsEventsThatReachNoRule(t *testing.T) {
 	builtin := environment.DefaultRules(environment.DefaultsOptions{})
 	for _, typ := range []event.Type{event.StreamText, event.SessionMessageApplied, event.RequestLifecycleChanged} {
-		got := environment.Try(builtin, event.EnvEvent{ID: "1", Type: typ})
+		got := environment.Try(builtin, event.EnvEvent{ID: "1", Type: typ}, nil)
 		if got.Rule != "" || !strings.Contains(got.Problem, "No rule receives events of this type") {
 			t.Errorf("%s: %+v", typ, got)
 		}
 	}
-	if got := environment.Try(builtin, event.EnvEvent{ID: "1", Type: event.SessionCreated}); got.Rule != "session" || got.Problem != "" {
+	if got := environment.Try(builtin, event.EnvEvent{ID: "1", Type: event.SessionCreated}, nil); got.Rule != "session" || got.Problem != "" {
 		t.Errorf("control: %+v", got)
 	}
 }
