@@ -7,6 +7,7 @@ import (
 
 	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/model/llm"
 )
 
@@ -36,6 +37,9 @@ type Config struct {
 	// ToolTimeout bounds a tool call; tools have smaller limits of their own. 0 means
 	// no bound.
 	ToolTimeout time.Duration
+	// Permit decides about each call before it starts; nil permits all. The run's
+	// goroutine calls it.
+	Permit func(ctx context.Context, call chat.Part) (Permit, error)
 	// Bounds bound each answer.
 	Bounds Bounds
 	// CompactAt is the share of the context window that the prompt may fill before
@@ -49,6 +53,14 @@ type Prefix struct {
 	Specs  []llm.ToolSpec
 	// Note is added to the summary that the conversation then begins with.
 	Note string
+}
+
+// Permit is the decision about a tool call before it starts.
+type Permit struct {
+	// Refusal is the result of a call that must not run; "" permits it.
+	Refusal string
+	// Grant is what the call, and everything that it starts, may use.
+	Grant grant.Grant
 }
 
 // Input is the start of a run; after a crash, the point where it continues.

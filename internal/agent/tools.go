@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/grant"
 )
 
 const (
@@ -114,10 +115,33 @@ func (s *toolStep) prepare(i int, p PendingStep) func() chat.Part {
 	if reason := s.refusalReason(i, known); reason != "" {
 		return is(s.recordEnd(c, reason, true, display))
 	}
+	permit, ok := s.permit(c)
+	switch {
+	case !ok:
+		return is(chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true))
+	case permit.Refusal != "":
+		return is(s.recordEnd(c, permit.Refusal, true, display))
+	}
 	return func() chat.Part {
-		res := s.execute(t, c)
+		res := s.execute(t, c, permit.Grant)
 		return s.recordEnd(c, res.Text, res.Failed, cmp.Or(res.Display, display))
 	}
+}
+
+// permit asks the host whether the call may run; false means that the host failed.
+func (s *toolStep) permit(c chat.Part) (Permit, bool) {
+	if s.run.cfg.Permit == nil {
+		return Permit{}, true
+	}
+	p, err := s.run.cfg.Permit(s.run.recordCtx, c)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.err == nil {
+			s.err = s.run.hostError("check permission", err)
+		}
+	}
+	return p, err == nil
 }
 
 // recordStart records that the call is about to run; false means that it must not.
@@ -177,7 +201,7 @@ type toolOutcome struct {
 
 // execute runs the tool under its limits. It abandons a tool that ignores the end of its
 // context for toolGrace.
-func (s *toolStep) execute(t tool.Tool, c chat.Part) tool.Result {
+func (s *toolStep) execute(t tool.Tool, c chat.Part, g grant.Grant) tool.Result {
 	ctx, cancel := s.ctx, context.CancelFunc(func() {})
 	if d := s.run.cfg.ToolTimeout; d > 0 {
 		ctx, cancel = context.WithTimeout(s.ctx, d)
@@ -192,7 +216,7 @@ func (s *toolStep) execute(t tool.Tool, c chat.Part) tool.Result {
 	call := tool.Call{
 		ID: c.ToolCallID, Input: c.Input,
 		RequestID: s.run.in.RequestID, SessionID: s.run.in.SessionID, Client: s.run.in.Client,
-		Workspace: s.run.cfg.Workspace,
+		Workspace: s.run.cfg.Workspace, Grant: g,
 		Progress: func(line string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -169,7 +169,7 @@ func (c *toolService) worksFor(g toolserver.Grant) bool {
 
 // grantOf returns the permissions for the command of a tool call.
 func grantOf(call tool.Call) toolserver.Grant {
-	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}}
+	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}, Tools: call.Grant}
 }
 
 // Open returns a token that is valid while the command runs, and the address of the server.

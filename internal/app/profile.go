@@ -8,6 +8,7 @@ import (
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 )
@@ -30,6 +31,19 @@ func (o platformProfile) Names(q db.Queryer) func(string) string {
 
 func (o platformProfile) Mode(s surface.Session) router.Mode {
 	return o.listenModes().Of(s)
+}
+
+// MayTalk reports whether a person may talk to the agent.
+func (o platformProfile) MayTalk(u surface.User) bool {
+	return o.now.Load().config.Surface.Discord.Access.Talk.People().Includes(u)
+}
+
+// Grant returns what requests with a person's messages may use.
+func (o platformProfile) Grant(u surface.User) grant.Grant {
+	if o.now.Load().config.Surface.Discord.Access.Act.People().Includes(u) {
+		return nil
+	}
+	return grant.Of(grant.Tools{From: "surface.discord.access.act", Allow: grant.Reading})
 }
 
 // Programs reports whether a session, or the channel of a thread, listens to bots.

@@ -9,6 +9,7 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/store"
 )
 
@@ -28,6 +29,10 @@ func (r runnerPorts) HasRelay(client string) bool { return r.isPlatform(client) 
 
 func (r runnerPorts) Title(q db.Queryer, client, sessionID string) string {
 	return names{r.base}.titleOf(q, client, sessionID)
+}
+
+func (r runnerPorts) Grant(q db.Queryer, client, sessionID string) (grant.Grant, error) {
+	return r.placeGrant(q, client, sessionID)
 }
 
 // Instructions returns the system prompt: the operator's instructions, then those

@@ -57,7 +57,7 @@ func (c taskCommands) Check(command, dir string) error {
 }
 
 func (c taskCommands) Run(ctx context.Context, t task.Task, out io.Writer) (task.Exit, error) {
-	call := tool.Call{ID: t.ID, RequestID: t.RequestID, SessionID: t.SessionID, Client: t.Client}
+	call := tool.Call{ID: t.ID, RequestID: t.RequestID, SessionID: t.SessionID, Client: t.Client, Grant: t.Grant}
 	ended, _, err := c.shell.Run(ctx, call, builtin.Line{Command: t.Command, Dir: t.Dir, Output: out})
 	return task.Exit{Code: ended.ExitCode, Exceeded: builtin.ExceededText(ended.Exceeded)}, err
 }

@@ -9,7 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"lilac/internal/agent/sandbox"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/operate/config"
 	"lilac/internal/serve/toolserver"
 )
@@ -101,5 +105,49 @@ func TestAProgramThatTheAgentMayReplaceIsShownAsACopy(t *testing.T) {
 		if err := p.close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The configuration warns about names of tools that do not exist, so its list must be that
+// of the program.
+func TestTheConfigurationKnowsAllToolsAndCallables(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", home)
+	cfg, _, err := config.Load(config.Source{Getenv: func(name string) string {
+		return map[string]string{"HOME": home, "LILAC_ADDR": "127.0.0.1:0"}[name]
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	p, err := build(context.Background(), Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Seams: Seams{Tools: func(tools []tool.Tool) []tool.Tool {
+		for _, one := range tools {
+			names = append(names, one.Spec().Name)
+		}
+		return tools
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range p.callables.families(nil) {
+		names = append(names, c.ID)
+	}
+	slices.Sort(names)
+	known := slices.Sorted(slices.Values(config.KnownTools))
+	if diff := cmp.Diff(names, known); diff != "" {
+		t.Errorf("config.KnownTools differs (-program +configuration)\n%s", diff)
+	}
+	for _, name := range grant.Reading {
+		if !slices.Contains(names, name) {
+			t.Errorf("grant.Reading has %s, which does not exist", name)
+		}
+	}
+	for _, c := range p.callables.families(nil) {
+		if c.Changes && slices.Contains(grant.Reading, c.ID) {
+			t.Errorf("grant.Reading has %s, which changes something", c.ID)
+		}
+	}
+	if err := p.close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/store"
 )
 
@@ -49,10 +50,14 @@ var _ workflow.Causes = causes{}
 
 func (c causes) CauseOf(q db.Queryer, requestID string) (workflow.Cause, error) {
 	found, err := c.env.CauseOf(q, requestID)
-	return workflow.Cause{Depth: found.Depth, Payer: workflow.Payer{Rule: found.Rule, SessionID: found.SessionID}}, err
+	return workflow.Cause{Depth: found.Depth, Payer: workflow.Payer{Rule: found.Rule, SessionID: found.SessionID}, Grant: found.Grant}, err
 }
 
 func (c causes) DepthOf(q db.Queryer, e event.EnvEvent) (int, error) { return c.env.DepthOf(q, e) }
+
+func (c causes) GrantOf(q db.Queryer, e event.EnvEvent) (grant.Grant, error) {
+	return c.env.GrantOf(q, environment.Rule{}, e)
+}
 
 func (c causes) Charge(tx *db.Tx, p workflow.Payer, depth int, command event.Event) (bool, error) {
 	return c.env.Charge(context.Background(), tx, environment.Run{

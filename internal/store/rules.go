@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // rulesMigration creates the tables of rule runs, of events that wait for a debounce, and
@@ -219,6 +221,14 @@ func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 const requestsOfRuns = `SELECT DISTINCT COALESCE(m.request_id, r.request_id) FROM rule_runs r
 	LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
 	WHERE r.rule = ? AND r.at >= ? AND r.at < ? AND (? = '' OR r.session_id = ?) AND (COALESCE(m.request_id, r.request_id) LIKE 'env:%' OR r.outcome = 'workflow')`
+
+// GrantOf returns what a request may use. A request that is unknown has no restrictions.
+func (RuleRuns) GrantOf(q db.Queryer, requestID string) (grant.Grant, error) {
+	entries, err := journal(q, orDamaged(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
+		return session.StoryEntry{Seq: e.Seq, Kind: session.EntryDamaged, Detail: why}
+	}), requestID)
+	return session.GrantOf(entries), err
+}
 
 // WorksFor returns the request that started the task of a sub-agent's request. For all
 // other requests, it returns requestID itself.

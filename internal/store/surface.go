@@ -100,6 +100,9 @@ func (SurfaceMessages) PutMessage(tx *db.Tx, m surface.Message) error {
 		if m.RequestID == "" {
 			m.RequestID = old.RequestID
 		}
+		if m.AuthorRoles == nil { // an edit may not have them
+			m.AuthorRoles = old.AuthorRoles
+		}
 		// Keep the blobs of attachments that were downloaded at ingest: later
 		// versions of the message do not contain them.
 		for i, a := range m.Attachments {

@@ -3,6 +3,8 @@ package tool
 import (
 	"context"
 	"encoding/json"
+
+	"lilac/internal/foundation/grant"
 )
 
 // Tool is an action that the model can call. [New] makes one of a function.
@@ -33,6 +35,8 @@ type Call struct {
 	RequestID string
 	SessionID string
 	Client    string
+	// Grant is what the call, and everything that it starts, may use.
+	Grant grant.Grant
 	// Workspace is the directory that the agent works in.
 	Workspace string
 	// Progress, if set, shows a line to people while the tool runs.

@@ -20,14 +20,14 @@ import (
 const doctorTrial = time.Minute
 
 func doctorCommand(c *cli) *cobra.Command {
-	var deep, online bool
+	var deep, online, security bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "doctor",
 		Short: "Diagnose problems and suggest fixes",
 		Long: "Checks the configuration, directories, disk, database, bus, clock, sandbox, keys, model, Discord\n" +
 			"bot, ports and running server, and suggests fixes. It changes nothing. The exit code is 1 if a\n" +
 			"check fails.",
-		Example: "  lilac doctor\n  lilac doctor --online    # also ask the provider about the key, the model and the time, and call the model once with a tool\n  lilac doctor --deep    # also read every row, stored file and event in Redis; stop the server first",
+		Example: "  lilac doctor\n  lilac doctor --online    # also ask the provider about the key, the model and the time, and call the model once with a tool\n  lilac doctor --deep    # also read every row, stored file and event in Redis; stop the server first\n  lilac doctor --security    # report what is open to whom",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, warnings, err := c.read()
@@ -39,6 +39,9 @@ func doctorCommand(c *cli) *cobra.Command {
 			server, err := c.connect()
 			if fault.KindOf(err) == fault.Invalid {
 				return err
+			}
+			if security {
+				return c.diagnose(doctor.Security(ctx, doctor.Patient{Config: cfg, Server: server}))
 			}
 			_, _, traces := tracing.Environment(c.getenv)
 			return c.diagnose(doctor.Examine(ctx, doctor.Patient{
@@ -52,6 +55,7 @@ func doctorCommand(c *cli) *cobra.Command {
 		},
 	})
 	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether the key is valid, and make a small real call with a tool")
+	cmd.Flags().BoolVar(&security, "security", false, "report what is open to whom, instead of the other checks")
 	cmd.Flags().BoolVar(&deep, "deep", false, "verify every row of the database, every stored file and every event in Redis")
 	return cmd
 }

@@ -16,8 +16,10 @@ import (
 	"lilac/internal/core/environment"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
+	"lilac/internal/operate/config"
 )
 
 // maxEventFile limits a file with an event, in bytes.
@@ -77,7 +79,10 @@ func rulesCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			trial := environment.Try(append(rules, cfg.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))...), e)
+			trial := environment.Try(append(rules, cfg.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))...), e, cfg.WebhookTools)
+			if client, ok := cfg.ClientOfChannel(trial.Session); ok {
+				trial.Tools = trial.Tools.And(cfg.SurfaceTools(client, trial.Session))
+			}
 			if c.json {
 				return c.printJSON(trial)
 			}
@@ -175,6 +180,12 @@ func (p *printer) printTrial(t environment.Trial) error {
 			fmt.Fprintf(&b, "  %s: %s\n", line.name, text.Sanitize(line.value))
 		}
 	}
+	if t.Does == "agent" {
+		fmt.Fprintf(&b, "  may use: %s\n", mayUse(t.Tools))
+		for _, restriction := range t.Tools {
+			fmt.Fprintf(&b, "    because of %s\n", text.Sanitize(restriction.From))
+		}
+	}
 	if t.DryRun {
 		b.WriteString("  dry run: the event is only counted\n")
 	}
@@ -190,6 +201,22 @@ func (p *printer) printTrial(t environment.Trial) error {
 	}
 	_, err := io.WriteString(p.out, b.String())
 	return err
+}
+
+// mayUse lists the tools and callables that a grant allows. Without bash, a request cannot
+// use callables.
+func mayUse(g grant.Grant) string {
+	if len(g) == 0 {
+		return "everything"
+	}
+	names := g.Filter(config.KnownTools)
+	if !g.Allows("bash") {
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, ".") })
+	}
+	if len(names) == 0 {
+		return "no tools; it can only answer"
+	}
+	return strings.Join(names, ", ")
 }
 
 // readTestEvent reads an event from a file and fills in the id and the time.

@@ -13,6 +13,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/lazyregexp"
 	"lilac/internal/foundation/text"
 )
@@ -40,6 +41,9 @@ func (*Agent) Name() string { return "agent" }
 // DryRun implements [Action].
 func (a *Agent) DryRun(c Call, t *Trial) (err error) {
 	t.Deliver = a.deliver()
+	if t.Tools, err = c.Rule.grantOf(c.Event, c.webhook); err != nil {
+		return err
+	}
 	if t.Prompt, err = a.query(c.Rule.Name, c.Event); err == nil && c.SessionID == "" {
 		t.Problem = "The event has no session and the rule names none, so nobody would be woken."
 	}
@@ -56,8 +60,12 @@ func (a *Agent) Do(ctx context.Context, c Call) (Run, error) {
 	if !exists {
 		return c.Run.withOutcome(OutcomeNoSession), nil
 	}
+	granted, err := s.GrantOf(c.Tx, c.Rule, c.Event)
+	if err != nil {
+		return Run{}, err
+	}
 	command, err := a.Command(c.Rule.Name, c.Event, Delivery{
-		SessionID: c.SessionID, Client: client, Alone: c.Rule.Budget.metered(), File: s.keepPayload(ctx, c.Event),
+		SessionID: c.SessionID, Client: client, Alone: c.Rule.Budget.metered() || a.alone(granted), File: s.keepPayload(ctx, c.Event), Grant: granted,
 	})
 	if err != nil {
 		return Run{}, bus.Permanent(err)
@@ -72,6 +80,10 @@ func (a *Agent) Do(ctx context.Context, c Call) (Run, error) {
 	return c.Run.withOutcome(OutcomeAgent), s.o.Events.KeepEvent(c.Tx, c.SessionID, c.Event)
 }
 
+// alone reports whether an event must not join a request that runs, which may use more
+// than the event. A rule that steers restricts that request instead.
+func (a *Agent) alone(g grant.Grant) bool { return len(g) > 0 && a.deliver() != event.Steer }
+
 func (a *Agent) deliver() event.Queue {
 	if a.Deliver == "" {
 		return event.FollowUp
@@ -84,8 +96,10 @@ type Delivery struct {
 	// SessionID is the session, Client its surface.
 	SessionID, Client string
 	// Alone gives the event a request of its own, which waits for the one that
-	// runs: then its usage can be separated from the rest.
+	// runs: then its usage, and what it may use, can be separated from the rest.
 	Alone bool
+	// Grant restricts the request.
+	Grant grant.Grant
 	// File is a path in the workspace with the whole payload, if that is too long
 	// for a message; otherwise "".
 	File string
@@ -116,7 +130,7 @@ func (a *Agent) Command(rule string, e event.EnvEvent, to Delivery) (event.Event
 		ID: e.ID + "/handle", Time: event.Event{TS: e.Timestamp}.Time(),
 		Headers: event.RequestHeaders(request, to.SessionID, to.Client),
 	}, event.RequestMessage{
-		Queue: queue, AnyActive: !to.Alone, ElseRequestID: request, MessageID: messageID(e.ID), Rule: rule,
+		Queue: queue, AnyActive: !to.Alone, ElseRequestID: request, MessageID: messageID(e.ID), Grant: to.Grant, Rule: rule,
 		Messages: []chat.Message{
 			{Role: chat.User, Parts: []chat.Part{
 				chat.TextPart(fmt.Sprintf("Observed event: %s\n", e.Type)),

@@ -32,7 +32,7 @@ func (d Derive) Do(ctx context.Context, c Call) (Run, error) {
 		return Run{}, bus.Permanent(fmt.Errorf("make event: %w", err))
 	}
 	next.Metadata.TriggerSessionID = c.SessionID
-	if _, err := PublishTraced(c.Tx, c.service.o.Inbox, withDepth(next, c.Run.Depth+1), event.TraceParent(ctx)); err != nil {
+	if _, err := PublishTraced(c.Tx, c.service.o.Inbox, withDepth(derived(next, c.Event), c.Run.Depth+1), event.TraceParent(ctx)); err != nil {
 		return Run{}, err
 	}
 	return c.Run.withOutcome(OutcomePublished), nil

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 const (
@@ -99,11 +100,16 @@ func (s *Service) startedBy(q db.Queryer, requestID string) (run Run, started bo
 type Cause struct {
 	Depth           int
 	Rule, SessionID string
+	// Grant is what the request may use.
+	Grant grant.Grant
 }
 
 // CauseOf returns the cause of a request.
 func (s *Service) CauseOf(q db.Queryer, requestID string) (c Cause, err error) {
 	if c.Depth, err = s.o.Causes.DepthOf(q, requestID); err != nil {
+		return c, err
+	}
+	if c.Grant, err = s.o.Causes.GrantOf(q, requestID); err != nil {
 		return c, err
 	}
 	run, _, err := s.startedBy(q, requestID)

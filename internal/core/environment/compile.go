@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/lazyregexp"
 )
 
@@ -39,6 +40,8 @@ type Spec struct {
 	// Rate is "1/10m": at most one run in ten minutes.
 	Rate   string
 	Budget Budget
+	// Tools restricts the requests that the rule starts.
+	Tools  grant.Tools
 	DryRun bool
 }
 
@@ -60,7 +63,7 @@ var typePattern = lazyregexp.New(`^(\*|[a-z0-9_.]{1,64}(\.\*)?)$`)
 func Compile(s Spec) (Rule, error) {
 	r := Rule{
 		Name: s.Name, Types: s.Types, Session: s.Session, Enabled: s.Enabled, Priority: s.Priority,
-		Debounce: s.Debounce, Budget: s.Budget, DryRun: s.DryRun,
+		Debounce: s.Debounce, Budget: s.Budget, Tools: s.Tools, DryRun: s.DryRun,
 	}
 	if r.Priority == 0 {
 		r.Priority = PriorityConfigured
@@ -69,7 +72,7 @@ func Compile(s Spec) (Rule, error) {
 	if r.Priority >= PriorityUserQuery {
 		found = append(found, fault.InvalidField("priority", "The priority of the rule %s must be below %d, the priority of messages from people.", s.Name, PriorityUserQuery))
 	}
-	for _, step := range []func(Spec, *Rule) error{compileWhen, compileDo, compileTarget, compileLimits} {
+	for _, step := range []func(Spec, *Rule) error{compileWhen, compileDo, compileTarget, compileLimits, checkTools} {
 		found = append(found, step(s, &r))
 	}
 	if err := errors.Join(found...); err != nil {
@@ -204,6 +207,16 @@ func compileLimits(s Spec, r *Rule) error {
 	}
 	r.Rate = Rate{Runs: n, Per: span}
 	return nil
+}
+
+func checkTools(s Spec, _ *Rule) error {
+	var found []error
+	for key, patterns := range map[string][]string{"allow": s.Tools.Allow, "deny": s.Tools.Deny} {
+		for _, p := range patterns {
+			found = append(found, grant.CheckPattern("tools."+key, p))
+		}
+	}
+	return errors.Join(found...)
 }
 
 // IsReserved reports whether only Lilac itself publishes events of the type.

@@ -134,7 +134,7 @@ func TestNumbersAreAsTheyAreWritten(t *testing.T) {
 	r := compiled(t, func(s *environment.Spec) {
 		s.Prompt, s.PublishType, s.Target, s.Payload = "", "ci.broken", "r{{ .payload.id }}", "{id: .payload.id, exact: .payload.exact, huge: .payload.huge}"
 	})
-	trial := environment.Try([]environment.Rule{r}, e)
+	trial := environment.Try([]environment.Rule{r}, e, nil)
 	if trial.Event == nil || trial.Session != "r1234567890123456789" || string(trial.Event.Payload) != `{"exact":1.10,"huge":1e400,"id":1234567890123456789}` {
 		t.Errorf("%+v", trial)
 	}
@@ -183,7 +183,7 @@ func FuzzRule(f *testing.F) {
 		if e.Validate() != nil {
 			return
 		}
-		trial := environment.Try([]environment.Rule{r}, e)
+		trial := environment.Try([]environment.Rule{r}, e, nil)
 		if trial.Rule != "" && trial.Problem == "" && trial.Event != nil && trial.Event.Validate() != nil {
 			t.Errorf("it makes %+v", trial.Event)
 		}
@@ -465,14 +465,14 @@ func TestTry(t *testing.T) {
 		compiled(t, func(s *environment.Spec) { s.If = `.payload.branch == "main"`; s.Target = "ops" }),
 		agentRule("build.*"),
 	}
-	if got := environment.Try(rules, observed("e", "s", `{"branch":"main"}`)); got.Rule != "ci" || got.Session != "ops" || !strings.HasSuffix(got.Prompt, "Look.") {
+	if got := environment.Try(rules, observed("e", "s", `{"branch":"main"}`), nil); got.Rule != "ci" || got.Session != "ops" || !strings.HasSuffix(got.Prompt, "Look.") {
 		t.Errorf("%+v", got)
 	}
-	got := environment.Try(rules, observed("e", "s", `{"branch":"x"}`))
+	got := environment.Try(rules, observed("e", "s", `{"branch":"x"}`), nil)
 	if got.Rule != "watch" || got.Matches[0].Why != "its condition does not hold" {
 		t.Errorf("%+v", got)
 	}
-	if got := environment.Try(rules, custom("e", "s")); got.Rule != "" || len(got.Matches) != 2 {
+	if got := environment.Try(rules, custom("e", "s"), nil); got.Rule != "" || len(got.Matches) != 2 {
 		t.Errorf("%+v", got)
 	}
 }

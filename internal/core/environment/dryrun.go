@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // Trial describes what an event would cause.
@@ -18,6 +19,9 @@ type Trial struct {
 	// Deliver and Prompt are what the agent would receive after the event.
 	Deliver event.Queue `json:"deliver,omitempty"`
 	Prompt  string      `json:"prompt,omitempty"`
+	// Tools are the restrictions of the request: what may be used. Without one,
+	// everything may.
+	Tools grant.Grant `json:"tools,omitempty"`
 	// Event is the event that would be published.
 	Event *event.EnvEvent `json:"event,omitempty"`
 	// Debounce, Rate, and DryRun may hold the action back.
@@ -34,8 +38,9 @@ type Trial struct {
 const problemDepth = "The event is the last of a chain in which too many events caused each other: the rule would do nothing."
 
 // Try describes what the event would cause in a session without any usage, and
-// changes nothing. It makes the same decisions as the [Service].
-func Try(rules []Rule, e event.EnvEvent) Trial {
+// changes nothing. It makes the same decisions as the [Service]. webhook returns what
+// requests of a webhook may use; nil means the default.
+func Try(rules []Rule, e event.EnvEvent, webhook func(name string) grant.Tools) Trial {
 	r, ok, results := Match(rules, e)
 	t := Trial{Matches: results}
 	if why := unreachable(string(e.Type)); why != "" {
@@ -68,7 +73,7 @@ func Try(rules []Rule, e event.EnvEvent) Trial {
 			if r.Action == nil {
 				continue
 			}
-			if err := r.Action.DryRun(Call{Rule: r, Event: effect.Event, SessionID: t.Session, Run: effect.Run}, &t); err != nil {
+			if err := r.Action.DryRun(Call{Rule: r, Event: effect.Event, SessionID: t.Session, Run: effect.Run, webhook: webhook}, &t); err != nil {
 				t.Problem = err.Error()
 			}
 		case Record: // an empty session has reached no limit but this one

@@ -5,6 +5,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // Runs keeps what rules did. Package store implements it.
@@ -46,6 +47,8 @@ type Causes interface {
 	// DepthOf returns the depth of the event that led to a request, directly or
 	// through a workflow or a sub-agent; 0 if none did.
 	DepthOf(q db.Queryer, requestID string) (int, error)
+	// GrantOf returns what a request may use; nothing restricts an unknown one.
+	GrantOf(q db.Queryer, requestID string) (grant.Grant, error)
 	// WorksFor returns the request that started a sub-agent's request, and every
 	// other request itself.
 	WorksFor(q db.Queryer, requestID string) (string, error)

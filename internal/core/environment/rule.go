@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // Rule says which events cause which action.
@@ -43,6 +44,8 @@ type Rule struct {
 	// Rate and Budget bound what the rule does in one session.
 	Rate   Rate
 	Budget Budget
+	// Tools restricts the requests that the rule starts.
+	Tools grant.Tools
 	// DryRun counts what the rule would do, and does nothing.
 	DryRun bool
 }

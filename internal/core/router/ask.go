@@ -16,6 +16,9 @@ const askPrompt = "I ask you about this message."
 // Ask begins a request about a cached message, for a person who selected it
 // without writing anything. The answer replies to that message.
 func (s *Service) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
+	if !s.o.Profile.MayTalk(by) {
+		return fault.New(fault.Denied, "You may not talk to the agent here.")
+	}
 	id := "a" + s.o.NewID()
 	source, err := s.chain(tx, m.ChannelID, m.ID, compose.MaxDepth)
 	if err != nil {
@@ -40,5 +43,5 @@ func (s *Service) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
 	}
 	// If the message has begun a request before, the runner uses the other id.
 	return s.publish(tx, target{sessionID: m.ChannelID}, requestID, "message:"+s.o.Platform+":"+m.ChannelID+":"+id,
-		event.RequestMessage{Queue: event.Prompt, Messages: messages, MessageID: id, ElseRequestID: s.requestID(m.ChannelID, id)})
+		event.RequestMessage{Queue: event.Prompt, Messages: messages, MessageID: id, Grant: s.o.Profile.Grant(by), ElseRequestID: s.requestID(m.ChannelID, id)})
 }

@@ -20,6 +20,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Group is the work group of the router.
@@ -82,6 +83,10 @@ type Profile interface {
 	Programs(s surface.Session) bool
 	// Shows reports whether the model gets attachments of a media type.
 	Shows(mediaType string) bool
+	// MayTalk reports whether a person may talk to the agent, and Grant returns what
+	// requests with the person's messages may use.
+	MayTalk(u surface.User) bool
+	Grant(u surface.User) grant.Grant
 }
 
 // ReplyClaimer claims replies that something waits for, so that they begin no
@@ -294,6 +299,13 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete,
 		Mentions: facts.MentionsBot, ReplyTo: facts.ReplyToMessageID, ReplyToUs: facts.ReplyToBot,
 	}
+	if !m.FromSelf {
+		author, err := s.author(tx, p)
+		if err != nil {
+			return Message{}, err
+		}
+		m.FromSelf = !s.o.Profile.MayTalk(author) // like our own messages, the message wakes nobody
+	}
 	direct := facts.IsDMBased || !complete && session.Kind == surface.Direct
 	if !direct {
 		m.Mode = s.o.Profile.Mode(session)
@@ -318,6 +330,28 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 		})
 	}
 	return m, err
+}
+
+// author returns the author of a message, with the roles that the cache has.
+func (s *Service) author(q db.Queryer, p event.AdapterMessage) (surface.User, error) {
+	m, err := s.o.Cache.Message(q, p.Platform, p.ChannelID, p.MessageID)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return surface.User{}, fmt.Errorf("load the author of a message: %w", err)
+	}
+	return surface.User{ID: p.UserID, Name: p.UserName, Roles: m.AuthorRoles}, nil
+}
+
+// grantOf returns what a request with messages of these ids may use: what all of their
+// authors allow.
+func (s *Service) grantOf(q db.Queryer, sessionID string, ids []string) (g grant.Grant, err error) {
+	for _, id := range ids {
+		m, err := s.o.Cache.Message(q, s.o.Platform, sessionID, id)
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return nil, fmt.Errorf("load the author of a message: %w", err)
+		}
+		g = g.And(s.o.Profile.Grant(m.Author()))
+	}
+	return g, nil
 }
 
 // Route routes a cached message, whose event was claimed earlier, in the caller's
@@ -411,13 +445,17 @@ func (s *Service) forward(tx *db.Tx, t target, f Forward) error {
 	if f.Edited != 0 {
 		last = fmt.Sprintf("%s:%d", last, f.Edited)
 	}
+	granted, err := s.grantOf(tx, t.sessionID, f.MessageIDs)
+	if err != nil {
+		return err
+	}
 	written := slices.DeleteFunc(slices.Clone(ids), compose.IsPlace)
 	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": written}})
 	if err != nil {
 		return fmt.Errorf("encode the forwarded ids: %w", err)
 	}
 	return s.publish(tx, t, f.RequestID, "message:"+s.o.Platform+":"+t.sessionID+":"+last,
-		event.RequestMessage{Queue: f.Queue, Messages: messages, MessageID: last, Raw: raw})
+		event.RequestMessage{Queue: f.Queue, Messages: messages, MessageID: last, Grant: granted, Raw: raw})
 }
 
 func (s *Service) publish(tx *db.Tx, t target, requestID, id string, p event.Payload) error {

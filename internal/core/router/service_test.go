@@ -19,6 +19,7 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/store"
 	"lilac/internal/testkit/dbtest"
 )
@@ -37,11 +38,14 @@ type world struct {
 	// unreadable has the reports about answers of the gate that could not be read.
 	unreadable []bool
 	claim      func(tx *db.Tx, m surface.Message) (bool, error)
-	svc        *router.Service
-	ran        map[string]bool
-	now        atomic.Int64
-	ids        atomic.Int64
-	stop       func()
+	// talk and act select people; roles are those of the authors.
+	talk, act surface.People
+	roles     map[string][]string
+	svc       *router.Service
+	ran       map[string]bool
+	now       atomic.Int64
+	ids       atomic.Int64
+	stop      func()
 }
 
 // budget records what was spent. Only the database's writer, and the test after the
@@ -83,6 +87,14 @@ func (w *world) Names(db.Queryer) func(text string) string { return nil }
 func (w *world) Mode(surface.Session) router.Mode          { return w.mode }
 func (w *world) Programs(surface.Session) bool             { return false }
 func (w *world) Shows(string) bool                         { return false }
+func (w *world) MayTalk(u surface.User) bool               { return w.talk.Includes(u) }
+
+func (w *world) Grant(u surface.User) grant.Grant {
+	if w.act.Includes(u) {
+		return nil
+	}
+	return grant.Of(grant.Tools{Allow: grant.Reading})
+}
 
 func (w *world) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	if w.claim == nil {
@@ -122,7 +134,7 @@ func (w *world) start() {
 // say does what the adapter does with a message: the cache, then the event.
 func (w *world) say(id, author, text string, facts surface.Facts) {
 	w.t.Helper()
-	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, ReplyTo: facts.ReplyToMessageID, CreatedAt: w.now.Load(), Raw: facts.Raw("discord")}
+	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, ReplyTo: facts.ReplyToMessageID, CreatedAt: w.now.Load(), Raw: facts.Raw("discord"), AuthorRoles: w.roles[author]}
 	e, err := event.New(event.Meta{ID: "discord:" + id, Time: time.UnixMilli(1)}, event.AdapterMessage{
 		Platform: "discord", ChannelID: "10", MessageID: id, UserID: author, UserName: m.AuthorName, Text: text, TS: m.CreatedAt, Raw: facts.Raw("discord"),
 	})

@@ -136,6 +136,7 @@ func (c *change) applyMessage(e ApplyMessage) error {
 		c.seqs = append(c.seqs, seq)
 	}
 	c.injected = append(c.injected, agent.Injected{MessageID: m.MessageID, Messages: m.Messages})
+	c.granted = c.granted.And(e.Grant)
 	if m.State != MailApplied || m.RequestID != e.RequestID {
 		if err := c.tables.Mailbox.MarkMail(c.tx, c.sessionID, m.MessageID, e.RequestID, MailApplied); err != nil {
 			return err
@@ -150,7 +151,7 @@ func (c *change) applyMessage(e ApplyMessage) error {
 	}
 	err = c.tables.Journal.Record(c.tx, e.RequestID, Entry{
 		At: c.now(), Step: req.Steps, Kind: kindInput,
-		Data: inputEntry{MessageID: m.MessageID, Queue: e.Queue, Offset: offset},
+		Data: inputEntry{MessageID: m.MessageID, Queue: e.Queue, Offset: offset, Grant: e.Grant},
 	})
 	if err != nil {
 		return err
@@ -193,7 +194,11 @@ func (c *change) changeState(e ChangeState) error {
 	switch {
 	case e.State == event.StateRunning:
 		req.StartedAt = c.now()
-		if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindStarted}); err != nil {
+		place, err := c.svc.opt.Surfaces.Grant(c.tx, e.Client, c.sessionID)
+		if err != nil {
+			return err
+		}
+		if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindStarted, Data: startedEntry{Grant: place}}); err != nil {
 			return err
 		}
 	case e.State.Ended():

@@ -8,6 +8,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // change is one transaction on a session: the loaded state, the facts about the
@@ -39,6 +40,8 @@ type change struct {
 	// in the history.
 	injected []agent.Injected
 	seqs     []int64
+	// granted are the restrictions of the applied messages.
+	granted grant.Grant
 
 	rowCache // with the tables, the transaction and the session
 }

@@ -104,7 +104,7 @@ func (d *decision) message(m Message) {
 		return
 	}
 	d.Seen = appendBounded(d.Seen, m.MessageID, maxSeen)
-	p := PendingMessage{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID, Author: m.Author, Rule: m.Rule}
+	p := PendingMessage{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID, Author: m.Author, Grant: m.Grant, Rule: m.Rule}
 	if p.ElseRequestID == "" {
 		p.ElseRequestID = event.ElseRequest(m.RequestID, m.MessageID)
 	}
@@ -225,7 +225,7 @@ func (d *decision) startNext(noSlot bool) {
 		d.emit(StartRun{RequestID: w.RequestID, Client: w.Client})
 		d.emit(ChangeState{RequestID: w.RequestID, Client: w.Client, State: event.StateRunning})
 		for _, m := range w.Messages {
-			d.applyMessage(w.RequestID, m.MessageID, event.Prompt)
+			d.applyMessage(w.RequestID, m, event.Prompt)
 		}
 	}
 	d.announceQueued()
@@ -327,7 +327,7 @@ func (d *decision) applyPending(requestID string, modes ...event.Queue) {
 			rest = append(rest, p)
 			continue
 		}
-		d.applyMessage(requestID, p.MessageID, p.Queue)
+		d.applyMessage(requestID, p, p.Queue)
 		d.handles(p.Rule)
 	}
 	d.Active.Pending = rest
@@ -391,12 +391,12 @@ func (d *decision) resume() {
 
 // applyMessage applies a message. If the same decision stores it, its mailbox
 // row needs no state in between.
-func (d *decision) applyMessage(requestID, messageID string, q event.Queue) {
+func (d *decision) applyMessage(requestID string, p PendingMessage, q event.Queue) {
 	for i, e := range d.effects {
-		if stored, ok := e.(StoreMessage); ok && stored.MessageID == messageID {
+		if stored, ok := e.(StoreMessage); ok && stored.MessageID == p.MessageID {
 			stored.Applied = true
 			d.effects[i] = stored
 		}
 	}
-	d.emit(ApplyMessage{RequestID: requestID, MessageID: messageID, Queue: q})
+	d.emit(ApplyMessage{RequestID: requestID, MessageID: p.MessageID, Queue: q, Grant: p.Grant})
 }

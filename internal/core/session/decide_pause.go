@@ -33,7 +33,7 @@ func (d *decision) answer(p PendingMessage, m Message) {
 	d.Active.Paused = nil
 	d.emit(StoreMessage{RequestID: id, MessageID: p.MessageID, Queue: event.Steer})
 	d.emit(RecordAnswer{RequestID: id, Answer: m.Answer, Pause: pause.Number})
-	d.applyMessage(id, p.MessageID, event.Steer)
+	d.applyMessage(id, p, event.Steer)
 	if m.Answer == Stop {
 		d.end(ending{State: event.StateCancelled, Detail: pause.stoppedText()}, nil)
 		d.startNext(m.NoSlot)

@@ -3,6 +3,7 @@ package session
 import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Effect is one consequence of a decision. The set of effects is closed; one
@@ -37,6 +38,8 @@ type DiscardMessage struct{ MessageID string }
 type ApplyMessage struct {
 	RequestID, MessageID string
 	Queue                event.Queue
+	// Grant is the message's restriction of the request.
+	Grant grant.Grant
 }
 
 // ChangeState writes and publishes a state of the request.

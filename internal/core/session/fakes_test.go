@@ -6,6 +6,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/store"
 )
 
@@ -22,6 +23,7 @@ type fakeSurfaces struct {
 	relay, unattended bool
 	title             func(client, sessionID string) string
 	instructions      func(operators, client string) string
+	grant             grant.Grant
 }
 
 func (f fakeSurfaces) HasRelay(client string) bool { return f.relay && client == "web" }
@@ -32,6 +34,10 @@ func (f fakeSurfaces) NewConversation(client string) string {
 	return ""
 }
 func (f fakeSurfaces) Unattended(client string) bool { return f.unattended && client == "web" }
+
+func (f fakeSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
+	return f.grant, nil
+}
 
 func (f fakeSurfaces) Title(_ db.Queryer, client, sessionID string) string {
 	if f.title == nil {

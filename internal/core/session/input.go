@@ -5,6 +5,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Input is something that happened to a session. The set of inputs is closed:
@@ -39,6 +40,8 @@ type Message struct {
 	AnswersPause int
 	// Used is the current consumption of the budget whose limit paused the request.
 	Used int64
+	// Grant restricts the request that the message is applied to.
+	Grant grant.Grant
 	// NoSlot reports that no further run may start now.
 	NoSlot bool
 }

@@ -6,6 +6,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // The journal's kinds of entries.
@@ -32,10 +33,16 @@ type (
 		// TraceParent is journaled so that the trace continues after a crash.
 		TraceParent string `json:"traceParent,omitempty"`
 	}
+	startedEntry struct {
+		// Grant is the restriction by the request's place.
+		Grant grant.Grant `json:"grant,omitempty"`
+	}
 	inputEntry struct {
 		MessageID string      `json:"messageId"`
 		Queue     event.Queue `json:"queue"`
 		Offset    int64       `json:"offset"`
+		// Grant is the message's restriction of the request.
+		Grant grant.Grant `json:"grant,omitempty"`
 	}
 	modelEntry struct {
 		Message     chat.Message `json:"message"`

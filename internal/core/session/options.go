@@ -10,6 +10,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/model/llm"
 )
 
@@ -79,6 +80,9 @@ type Surfaces interface {
 	// Title returns the title of a session that a message creates; "" means that
 	// the first message becomes the title.
 	Title(q db.Queryer, client, sessionID string) string
+	// Grant returns what requests in a session may use, as its surface and channel are
+	// configured.
+	Grant(q db.Queryer, client, sessionID string) (grant.Grant, error)
 	// Instructions builds the model's instructions from the operator's.
 	Instructions(operators, client string) string
 	// Unattended reports whether nobody can answer a question in the client's
@@ -191,7 +195,10 @@ func (plainSurfaces) HasRelay(string) bool                    { return false }
 func (plainSurfaces) Title(db.Queryer, string, string) string { return "" }
 func (plainSurfaces) Instructions(operators, _ string) string { return operators }
 func (plainSurfaces) Unattended(string) bool                  { return false }
-func (plainSurfaces) NewConversation(string) string           { return "" }
+func (plainSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
+	return nil, nil
+}
+func (plainSurfaces) NewConversation(string) string { return "" }
 
 // openPolicy is the default of [Options.Policy].
 type openPolicy struct{}

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/model/fallback"
 )
 
@@ -23,6 +24,8 @@ type progress struct {
 	ended      bool
 	notes      []string
 	recoveries int
+	// grant is what the request may use.
+	grant grant.Grant
 	// attempts counts how often the request was resumed: after a crash, a restart or
 	// a pause.
 	attempts int
@@ -61,6 +64,11 @@ func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p pr
 }
 
 func (p *progress) apply(e StoryEntry) error {
+	restricted, err := grantIn(e)
+	if err != nil {
+		return err
+	}
+	p.grant = p.grant.And(restricted)
 	if e.Kind == kindResumed || e.Kind == kindRecovered || e.Kind == kindQueued || e.Kind == kindStarted {
 		p.lastAt = e.At // nothing ran before it
 	}

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/text"
 	"lilac/internal/model/fallback"
 	"lilac/internal/model/llm"
@@ -62,6 +63,8 @@ type run struct {
 	notice string
 	// refusal is the policy's refusal, or nil.
 	refusal *Refusal
+	// grant is what the request may use.
+	grant grant.Grant
 	// worked is the working time of the request before this run, and begun when this
 	// run began, by [Options.Awake].
 	worked, begun time.Duration
@@ -238,6 +241,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: opt.Tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
+		Permit: r.permit,
 	}, in, r)
 }
 
@@ -279,7 +283,7 @@ func (r *run) load() (agent.Input, error) {
 		}
 		return in, err
 	}
-	r.attempt, r.trace, r.notes = p.attempts, p.trace, p.notes
+	r.attempt, r.trace, r.notes, r.grant = p.attempts, p.trace, p.notes, p.grant
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
 	r.loaded = true
 	r.worked, r.begun = p.worked, r.svc.opt.Awake()

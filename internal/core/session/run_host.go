@@ -9,6 +9,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 const (
@@ -50,10 +51,11 @@ func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome
 	var injected []agent.Injected
 	var seqs []int64
 	var closed bool
+	var granted grant.Grant
 	err := r.record(ctx, func(c *change) error {
 		c.outcome = outcome
 		err := c.decide(in)
-		injected, seqs, closed = c.injected, c.seqs, !c.state.isActive(r.requestID)
+		injected, seqs, closed, granted = c.injected, c.seqs, !c.state.isActive(r.requestID), c.granted
 		return err
 	})
 	if err != nil {
@@ -63,6 +65,7 @@ func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome
 		r.closed = true
 		return nil, nil
 	}
+	r.grant = r.grant.And(granted)
 	return r.inject(injected, seqs), nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // The states of a request:
@@ -111,6 +112,8 @@ type PendingMessage struct {
 	ElseRequestID string      `json:"elseRequestId,omitempty"`
 	// Author is the platform's user id of the author, if known.
 	Author string `json:"author,omitempty"`
+	// Grant restricts the request that the message is applied to.
+	Grant grant.Grant `json:"grant,omitempty"`
 	// Rule is the rule that delivers an event with the message, or "".
 	Rule string `json:"rule,omitempty"`
 }

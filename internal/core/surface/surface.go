@@ -14,6 +14,9 @@ type Message struct {
 	AuthorID  string `json:"authorId"`
 	// AuthorName is the name of the author in that channel at that time.
 	AuthorName string `json:"authorName,omitempty"`
+	// AuthorRoles are the ids of the author's roles there when the message was written;
+	// nil if they are not known.
+	AuthorRoles []string `json:"authorRoles,omitzero"`
 	// AuthorBot reports that a program wrote it, FromSelf that we did.
 	AuthorBot bool `json:"authorBot,omitempty"`
 	FromSelf  bool `json:"fromSelf,omitempty"`
@@ -35,6 +38,11 @@ type Message struct {
 	DeletedAt int64 `json:"deletedAt,omitempty"`
 	// Raw has the [Facts], in the form of [Facts.Raw].
 	Raw json.RawMessage `json:"raw,omitempty"`
+}
+
+// Author returns the author of the message.
+func (m Message) Author() User {
+	return User{ID: m.AuthorID, Name: m.AuthorName, Bot: m.AuthorBot, Roles: m.AuthorRoles}
 }
 
 // Ref returns a reference to the message.
@@ -88,6 +96,8 @@ type User struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Bot  bool   `json:"bot,omitempty"`
+	// Roles are the ids of the person's roles where they acted; nil if they are not known.
+	Roles []string `json:"roles,omitzero"`
 }
 
 // Reaction is an emoji on a message and its number of users.

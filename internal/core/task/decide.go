@@ -188,7 +188,7 @@ func newTask(in Start, now time.Time) Task {
 		ID: in.ID, Key: o.Key,
 		SessionID: o.SessionID, RequestID: o.RequestID, Client: o.Client, Depth: in.Facts.Depth + 1,
 		Kind: Command, Command: o.Command, Dir: o.Dir, State: Running, CreatedAt: now.UnixMilli(),
-		Description: o.Description,
+		Description: o.Description, Grant: o.Grant,
 	}
 	if o.Prompt != "" {
 		t.Kind, t.Prompt = Agent, o.Prompt

@@ -85,7 +85,7 @@ func (t Task) event(typ event.Type, name string, p Payload, at int64) (event.Env
 	if err != nil {
 		return event.EnvEvent{}, fmt.Errorf("encode payload of task: %w", err)
 	}
-	return event.EnvEvent{
+	e := event.EnvEvent{
 		ID: "task-" + t.ID + "-" + name, Type: typ, Timestamp: at, Payload: payload,
 		Metadata: event.EnvMetadata{
 			TriggerSessionID: t.SessionID, Source: "tool",
@@ -93,5 +93,11 @@ func (t Task) event(typ event.Type, name string, p Payload, at int64) (event.Env
 			// allowed at the start of the task.
 			Extra: map[string]json.RawMessage{"depth": json.RawMessage(strconv.Itoa(t.Depth))},
 		},
-	}, nil
+	}
+	if len(t.Grant) > 0 {
+		if e.Metadata.Extra[event.MetadataGrant], err = json.Marshal(t.Grant); err != nil {
+			return e, fmt.Errorf("encode grant of task: %w", err)
+		}
+	}
+	return e, nil
 }

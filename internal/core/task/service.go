@@ -261,7 +261,7 @@ func IsChild(sessionID string) bool { return strings.HasPrefix(sessionID, Sessio
 func publishPrompt(tx *db.Tx, t Task) error {
 	e, err := event.New(event.Meta{
 		ID: "task-" + t.ID + "/prompt", Time: tx.Now(), Headers: event.RequestHeaders(t.ChildRequest, t.ChildSession, Client),
-	}, event.RequestMessage{Queue: event.Prompt, MessageID: t.ID, Messages: []chat.Message{chat.Text(chat.User, t.Prompt)}})
+	}, event.RequestMessage{Queue: event.Prompt, MessageID: t.ID, Grant: t.Grant, Messages: []chat.Message{chat.Text(chat.User, t.Prompt)}})
 	if err != nil {
 		return err
 	}

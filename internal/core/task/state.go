@@ -1,6 +1,10 @@
 package task
 
-import "time"
+import (
+	"time"
+
+	"lilac/internal/foundation/grant"
+)
 
 // Client is the surface of the sessions and requests of sub-agents.
 const Client = "sub"
@@ -67,6 +71,8 @@ type Task struct {
 	SessionID string `json:"sessionId"`
 	RequestID string `json:"requestId"`
 	Client    string `json:"client"`
+	// Grant is what the request that started it may use, and so the task.
+	Grant grant.Grant `json:"grant,omitempty"`
 	// Depth is the position of its end in a chain of events that cause each other.
 	Depth int `json:"depth"`
 
@@ -118,6 +124,8 @@ type Spec struct {
 	Prompt                       string
 	// Time is the time limit; zero means the default.
 	Time time.Duration
+	// Grant is what the request may use.
+	Grant grant.Grant
 }
 
 // Limits bound the running tasks.

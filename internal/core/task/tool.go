@@ -87,6 +87,7 @@ func (t *taskTool) start(ctx context.Context, call tool.Call, in toolInput) (str
 		Command: strings.TrimSpace(in.Command), Dir: in.Dir, Prompt: strings.TrimSpace(in.Prompt),
 		Description: in.Description,
 		Time:        time.Duration(in.Timeout) * time.Second,
+		Grant:       call.Grant,
 	}
 	if len(o.Prompt) > maxPrompt {
 		return "", fault.InvalidField("prompt", "The prompt has %d bytes, more than the limit of %d. Write it to a file, and name the file in the prompt.", len(o.Prompt), maxPrompt)

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/setting"
 )
 
@@ -11,12 +12,16 @@ type Config struct {
 	Form     string         `json:"form,omitempty" jsonschema:"The signature form: github (default; header X-Hub-Signature-256), standard (Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature, or the same with svix-), gitlab (X-Gitlab-Token), stripe (Stripe-Signature), or slack (X-Slack-Signature)."`
 	Secret   setting.Secret `json:"secret,omitempty" jsonschema:"The secret that the sender signs with: at least 16 bytes; for standard, whsec_ and base64; for gitlab, the secret token; for stripe, the whole text with whsec_; for slack, the signing secret. Prefer ${NAME}, which reads an environment variable, to a secret in the file."`
 	MaxBytes setting.Size   `json:"maxBytes,omitempty" jsonschema:"Maximum size of a body, at most 4MiB. Default 1MiB."`
+	Tools    grant.Config   `json:"tools,omitempty" jsonschema:"What requests that its events trigger may use, unless the rule that handles the event has an allow list of its own. Default: only reading and the answer."`
 	Queue    int            `json:"queue,omitempty" jsonschema:"How many of its events may wait to be handled; further deliveries get 429 and are counted. Default 1000."`
 	BodyOnce bool           `json:"bodyOnce,omitempty" jsonschema:"Whether to drop a body that was seen before, whatever its ID. The forms github and gitlab do not sign the ID, so this prevents replays by anybody who could read a delivery."`
 }
 
 // Hook compiles the entry with a name. Errors name the fields below field.
 func (c Config) Hook(field, name string) (Hook, error) {
+	if err := c.Tools.Check(field + ".tools"); err != nil {
+		return Hook{}, err
+	}
 	h, err := New(Spec{Name: name, Form: Form(c.Form), Secret: c.Secret.Reveal(), MaxBytes: int64(c.MaxBytes), Queue: c.Queue, BodyOnce: c.BodyOnce})
 	if err == nil {
 		return h, nil

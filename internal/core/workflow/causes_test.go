@@ -18,6 +18,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Where a chain of events ends that goes on by way of workflows, and where a new
@@ -92,12 +93,14 @@ type causes struct {
 	pays  int
 	mu    sync.Mutex
 	noted []string
+	// grant is what the request may use, eventGrant what the requests of events may.
+	grant, eventGrant grant.Grant
 }
 
 var payer = workflow.Payer{Rule: "ci", SessionID: "10"}
 
 func (c *causes) CauseOf(db.Queryer, string) (workflow.Cause, error) {
-	return workflow.Cause{Depth: c.depth, Payer: payer}, nil
+	return workflow.Cause{Depth: c.depth, Payer: payer, Grant: c.grant}, nil
 }
 
 func (c *causes) DepthOf(_ db.Queryer, e event.EnvEvent) (int, error) {
@@ -106,6 +109,8 @@ func (c *causes) DepthOf(_ db.Queryer, e event.EnvEvent) (int, error) {
 	}
 	return 1, nil
 }
+
+func (c *causes) GrantOf(db.Queryer, event.EnvEvent) (grant.Grant, error) { return c.eventGrant, nil }
 
 func (c *causes) note(format string, args ...any) {
 	c.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Input is a fact that concerns a workflow.
@@ -58,6 +59,8 @@ type Occurred struct {
 	TaskIDs []string
 	Event   event.EnvEvent
 	Depth   int
+	// Grant is what requests that the event causes may use.
+	Grant grant.Grant
 }
 
 // Sent reports the id of the message of a task, or the reason why it was not sent.
@@ -162,7 +165,7 @@ func Decide(w Workflow, in Input, now time.Time) (Workflow, []Effect) {
 			if t.Wait.Kind != ForEvent || !slices.Contains(in.TaskIDs, t.ID) {
 				return nil
 			}
-			return &Result{Outcome: Happened, Event: &in.Event, Depth: in.Depth}
+			return &Result{Outcome: Happened, Event: &in.Event, Depth: in.Depth, Grant: in.Grant}
 		})
 	case Sent:
 		d.sent(in)
@@ -270,6 +273,7 @@ func (d *decision) add(in Add) {
 	if d.State == "" && d.ID == "" {
 		d.ID, d.Origin, d.CreatedAt = in.ID, in.From, d.now.UnixMilli()
 	}
+	d.Grant = d.Grant.And(in.Cause.Grant)
 	t, err := newTask(in.Spec, in.Cause.Depth, d.now)
 	switch {
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 const (
@@ -37,7 +38,11 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 	}
 	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
 		depth := 0
+		var granted grant.Grant
 		if s.o.Causes != nil {
+			if granted, err = s.o.Causes.GrantOf(tx, e); err != nil {
+				return fmt.Errorf("read what requests of an event may use: %w", err)
+			}
 			if depth, err = s.o.Causes.DepthOf(tx, e); err != nil {
 				return fmt.Errorf("read the depth of an event: %w", err)
 			}
@@ -50,7 +55,7 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 			return err
 		}
 		for id, tasks := range matching {
-			if _, err := s.apply(tx, id, Occurred{TaskIDs: tasks, Event: bounded(e), Depth: depth}); err != nil {
+			if _, err := s.apply(tx, id, Occurred{TaskIDs: tasks, Event: bounded(e), Depth: depth, Grant: granted}); err != nil {
 				return err
 			}
 		}

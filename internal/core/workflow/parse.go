@@ -237,7 +237,7 @@ func utf16Len(s string) (n int) {
 // arrived before it.
 func newWorkflow(id string, from Origin, cause Cause, d Definition, now time.Time) (Workflow, error) {
 	w := Workflow{
-		ID: id, State: Waiting, Summary: strings.TrimSpace(d.Summary), Completion: d.Completion, Origin: from, Payer: cause.Payer,
+		ID: id, State: Waiting, Summary: strings.TrimSpace(d.Summary), Completion: d.Completion, Origin: from, Payer: cause.Payer, Grant: cause.Grant,
 		Resume: Target{SessionID: from.SessionID, Client: from.Client}, CreatedAt: now.UnixMilli(),
 	}
 	if w.Completion == "" {

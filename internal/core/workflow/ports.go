@@ -9,6 +9,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // Table keeps the workflows. Package store implements it.
@@ -75,6 +76,8 @@ type Causes interface {
 	CauseOf(q db.Queryer, requestID string) (Cause, error)
 	// DepthOf returns the position of an event in its chain of causes.
 	DepthOf(q db.Queryer, e event.EnvEvent) (int, error)
+	// GrantOf returns what a request that an event causes may use.
+	GrantOf(q db.Queryer, e event.EnvEvent) (grant.Grant, error)
 	// Charge counts a request of a workflow for a rule. If it returns false, the
 	// budget of the rule is used up, and the request must not be made.
 	Charge(tx *db.Tx, p Payer, depth int, command event.Event) (bool, error)

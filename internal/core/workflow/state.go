@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // State is the state of a workflow or a task. These are the legal transitions of a
@@ -63,8 +64,11 @@ type Workflow struct {
 	Origin Origin `json:"origin"`
 	Resume Target `json:"resumeTarget"`
 	// Payer is the rule whose budget its requests count for.
-	Payer Payer  `json:"payer,omitzero"`
-	Tasks []Task `json:"tasks"`
+	Payer Payer `json:"payer,omitzero"`
+	// Grant is what the requests that created it and its tasks may use, and so its own
+	// requests.
+	Grant grant.Grant `json:"grant,omitempty"`
+	Tasks []Task      `json:"tasks"`
 	// Resumes counts the requests that it made.
 	Resumes int `json:"resumes"`
 	// CreatedAt and EndedAt are Unix milliseconds.
@@ -108,6 +112,8 @@ type Cause struct {
 	Depth int
 	// Payer is the rule that caused it.
 	Payer Payer
+	// Grant is what it may use.
+	Grant grant.Grant
 }
 
 // Payer is a rule and the session in which it acted. The zero value is none.
@@ -206,6 +212,8 @@ type Result struct {
 	Event   *event.EnvEvent `json:"event,omitempty"`
 	// Depth is the position of the event in its chain of causes.
 	Depth int `json:"depth,omitempty"`
+	// Grant is what requests that the event causes may use.
+	Grant grant.Grant `json:"grant,omitempty"`
 	// Reason is the reason why a message was not sent.
 	Reason string `json:"reason,omitempty"`
 }
@@ -278,6 +286,18 @@ func (w Workflow) Depth() (depth int) {
 		}
 	}
 	return depth
+}
+
+// grantNow returns what the next request may use: what the workflow may, restricted by
+// the events that are among the results.
+func (w Workflow) grantNow() grant.Grant {
+	g := w.Grant
+	for _, t := range w.Tasks {
+		if t.Result != nil {
+			g = g.And(t.Result.Grant)
+		}
+	}
+	return g
 }
 
 // isWaiting reports whether the task and its workflow still wait.

@@ -204,7 +204,7 @@ func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
 	id := RequestID(w.ID, e.N)
 	h := event.RequestHeaders(id, w.Resume.SessionID, w.Resume.Client).With(event.HeaderParentRequestID, w.Origin.RequestID)
 	command, err := event.New(event.Meta{ID: EventID(id), Time: tx.Now(), Headers: h}, event.RequestMessage{
-		Queue: event.Prompt, MessageID: strings.ReplaceAll(id, ":", "-"),
+		Queue: event.Prompt, MessageID: strings.ReplaceAll(id, ":", "-"), Grant: w.grantNow(),
 		Messages: []chat.Message{Briefing(w, e.TaskID), trigger},
 	})
 	if err != nil {

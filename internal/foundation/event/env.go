@@ -168,6 +168,14 @@ const MetadataReplayOf = "replay_of"
 // MetadataRequest is the metadata field with the id of the request that caused the event.
 const MetadataRequest = "request_id"
 
+// MetadataGrant is the metadata field with the restrictions of what caused the event, as a
+// [grant.Grant]. They also hold for the requests that the event causes. MetadataOrigin is
+// the field with the type of the event that another event was derived from.
+const (
+	MetadataGrant  = "grant"
+	MetadataOrigin = "origin_type"
+)
+
 // UserQueryPayload is the payload of a user_query: a prompt from the web page, the terminal
 // or the API. The HTTP route chooses the request and message ids.
 type UserQueryPayload struct {

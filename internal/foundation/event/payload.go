@@ -5,6 +5,7 @@ import (
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Queue is the mode in which a message joins the work of its session.
@@ -99,6 +100,9 @@ type RequestMessage struct {
 	// AnswersPause makes the message an answer to the pause with that number. The message is
 	// dropped if the pause is over.
 	AnswersPause int `json:"answersPause,omitempty"`
+	// Grant restricts the request that the message is applied to, in addition to the
+	// restrictions that it has.
+	Grant grant.Grant `json:"grant,omitempty"`
 	// Rule is the rule that delivers an event with this message; people's messages have none.
 	Rule string          `json:"rule,omitempty"`
 	Raw  json.RawMessage `json:"raw,omitempty"`

@@ -78,7 +78,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c.Config, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed(), c.wrongTZ()), nil
+	return c.Config, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.mistypedTools(), c.exposed(), c.wrongTZ()), nil
 }
 
 // A reader merges the sources of a configuration, and locates its mistakes in them.

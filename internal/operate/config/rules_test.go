@@ -56,7 +56,7 @@ rules:
 		t.Errorf("%+v", rules[1])
 	}
 	failed := event.EnvEvent{ID: "1", Type: "webhook.received", Payload: []byte(`{"body":{"conclusion":"failure","branch":"main"}}`)}
-	if got := environment.Try(rules, failed); got.Rule != "ci-failed" || got.Session != "title:ops" || !strings.Contains(got.Prompt, `CI failed on "main".`) || got.Rate != "1/10m0s" {
+	if got := environment.Try(rules, failed, nil); got.Rule != "ci-failed" || got.Session != "title:ops" || !strings.Contains(got.Prompt, `CI failed on "main".`) || got.Rate != "1/10m0s" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -9,12 +9,21 @@ import (
 	"time"
 	"unicode"
 
+	"lilac/internal/core/surface"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Surface configures the platforms on which people talk to the agent.
 type Surface struct {
-	Discord Discord `json:"discord,omitempty" jsonschema:"Discord. Without a token, it is off."`
+	Discord  Discord      `json:"discord,omitempty" jsonschema:"Discord. Without a token, it is off."`
+	Web      LocalSurface `json:"web,omitempty" jsonschema:"The web page and the API."`
+	Terminal LocalSurface `json:"terminal,omitempty" jsonschema:"Conversations of lilac chat."`
+}
+
+// A LocalSurface configures a surface of the server itself.
+type LocalSurface struct {
+	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests in its conversations may use."`
 }
 
 // Discord configures the bot on Discord.
@@ -26,6 +35,8 @@ type Discord struct {
 	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"IDs of servers (guilds) in whose channels the bot listens and writes."`
 	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may send the bot private messages."`
 	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"IDs of people who may send the bot private messages."`
+	Access            DiscordAccess             `json:"access,omitempty" jsonschema:"Who may talk to the agent, and for whom it may act."`
+	Tools             grant.Config              `json:"tools,omitempty" jsonschema:"What requests on Discord may use. The restrictions of a channel and of a rule apply in addition."`
 	Mode              string                    `json:"mode,omitempty" enum:"mention,active" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
 	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
 	PingAfter         Duration                  `json:"pingAfter,omitempty" jsonschema:"How long an answer may take before its end notifies the person who asked. 0s means that it never does."`
@@ -35,6 +46,37 @@ type Discord struct {
 	Cache             DiscordCache              `json:"cache,omitempty" jsonschema:"The message cache, for reply chains and search. Older messages are fetched again if somebody replies to them."`
 }
 
+// DiscordAccess selects the people who may talk to the agent, and those for whom it may act.
+type DiscordAccess struct {
+	Talk DiscordPeople `json:"talk,omitempty" jsonschema:"Who may talk to the agent in allowed channels and private conversations. Messages of others wake nobody."`
+	Act  DiscordPeople `json:"act,omitempty" jsonschema:"For whom the agent may use tools that act. A request with a message of anybody else may only read and answer."`
+}
+
+// DiscordPeople selects people by user:ID and role:ID.
+type DiscordPeople struct {
+	Allow []string `json:"allow,omitempty" jsonschema:"The only people: user:ID or role:ID. Default: everybody."`
+	Deny  []string `json:"deny,omitempty" jsonschema:"People who are excluded, even if allow lists them: user:ID or role:ID."`
+}
+
+// People returns the selection.
+func (p DiscordPeople) People() surface.People { return surface.People{Allow: p.Allow, Deny: p.Deny} }
+
+func (p DiscordPeople) check(field string) error {
+	var found []error
+	for key, list := range map[string][]string{"allow": p.Allow, "deny": p.Deny} {
+		for i, who := range list {
+			at := fmt.Sprintf("%s.%s[%d]", field, key, i)
+			kind, id, _ := strings.Cut(who, ":")
+			if kind != "user" && kind != "role" {
+				found = append(found, fault.InvalidField(at, "%q names nobody. Use user:ID or role:ID, with an id of Discord.", who))
+				continue
+			}
+			found = append(found, checkDiscordID(at, id))
+		}
+	}
+	return errors.Join(found...)
+}
+
 // Meant reports whether the operator has configured where the bot listens.
 func (d Discord) Meant() bool {
 	return len(d.AllowedChannelIDs)+len(d.AllowedGuildIDs)+len(d.AllowedUserIDs)+len(d.Channels) > 0 || d.AllowDMs
@@ -42,8 +84,9 @@ func (d Discord) Meant() bool {
 
 // A DiscordChannel holds the settings that differ in one channel.
 type DiscordChannel struct {
-	Mode string `json:"mode,omitempty" jsonschema:"mention or active. Without it, the channel has the mode of all others, and needs another setting."`
-	Bots bool   `json:"bots,omitempty" jsonschema:"Whether other bots and webhooks may wake the bot, as people do. At most five of their messages do so within ten minutes, unless a person does in between."`
+	Mode  string       `json:"mode,omitempty" jsonschema:"mention or active. Without it, the channel has the mode of all others, and needs another setting."`
+	Bots  bool         `json:"bots,omitempty" jsonschema:"Whether other bots and webhooks may wake the bot, as people do. At most five of their messages do so within ten minutes, unless a person does in between."`
+	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests in the channel and its threads may use."`
 }
 
 // DiscordBackfill bounds the messages to read after a disconnection.
@@ -87,6 +130,9 @@ type EntityNames struct {
 // checkSurface validates the settings of the platforms.
 func (c checker) checkSurface() error {
 	var found []error
+	found = append(found, c.Surface.Discord.Tools.Check("surface.discord.tools"),
+		c.Surface.Web.Tools.Check("surface.web.tools"), c.Surface.Terminal.Tools.Check("surface.terminal.tools"))
+	found = append(found, c.Surface.Discord.Access.Talk.check("surface.discord.access.talk"), c.Surface.Discord.Access.Act.check("surface.discord.access.act"))
 	token := &c.Surface.Discord.Token
 	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
 		found = append(found, fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it."))
@@ -104,9 +150,10 @@ func (c checker) checkSurface() error {
 	lists := map[string][]string{"allowedChannelIds": d.AllowedChannelIDs, "allowedGuildIds": d.AllowedGuildIDs, "allowedUserIds": d.AllowedUserIDs}
 	for channel, set := range d.Channels {
 		lists["channels"] = append(lists["channels"], channel)
-		if set.Mode != "" || !set.Bots { // without a mode, the channel has the default one
+		if set.Mode != "" || !set.Bots && len(set.Tools.Allow)+len(set.Tools.Deny) == 0 { // without a mode, the channel has the default one
 			found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
 		}
+		found = append(found, set.Tools.Check("surface.discord.channels."+channel+".tools"))
 	}
 	for key, ids := range lists {
 		for i, id := range ids {

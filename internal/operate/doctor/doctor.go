@@ -88,6 +88,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		p.database(ctx, running),
 		p.bus(ctx),
 		p.sandbox(ctx),
+		p.rights(),
 		p.keys(),
 		p.traces(),
 	}

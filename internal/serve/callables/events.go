@@ -83,7 +83,7 @@ func (s Surfaces) eventOf(ctx context.Context, caller toolserver.Caller, in publ
 	// The prefix keeps a caller from using the ids of another caller or of a source.
 	e.ID = strings.Join([]string{toolSource, caller.Operator, caller.SessionID, in.ID}, ":")
 	if caller.RequestID != "" {
-		e = environment.CausedBy(e, caller.RequestID)
+		e = environment.Restricted(environment.CausedBy(e, caller.RequestID), caller.Tools)
 	}
 	return e, e.Validate()
 }

@@ -80,7 +80,7 @@ func (b background) start(ctx context.Context, caller toolserver.Caller, in star
 	}
 	t, _, err := b.tasks.Start(ctx, task.Spec{
 		SessionID: caller.SessionID, RequestID: caller.RequestID, Client: caller.Client, Description: in.Description,
-		Command: in.Command, Dir: in.Dir, Prompt: in.Prompt, Time: time.Duration(in.Timeout) * time.Second,
+		Command: in.Command, Dir: in.Dir, Prompt: in.Prompt, Time: time.Duration(in.Timeout) * time.Second, Grant: caller.Tools,
 	})
 	if err != nil {
 		return nil, err

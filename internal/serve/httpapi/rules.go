@@ -7,6 +7,7 @@ import (
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // lastRuns is how many of the newest runs of each rule are listed.
@@ -16,6 +17,10 @@ const lastRuns = 10
 type Rules struct {
 	InForce func() []environment.Rule
 	Records RuleRecords
+	// Webhook returns what requests of a webhook may use, and Place what requests in a
+	// session may use, which is an ID or title: and a title. Both may be nil.
+	Webhook func(name string) grant.Tools
+	Place   func(q db.Queryer, session string) (grant.Grant, error)
 }
 
 // RuleRecords stores what rules did; see [environment.Runs].
@@ -51,6 +56,7 @@ type ruleStatus struct {
 	Rate     string             `json:"rate,omitempty"`
 	Budget   environment.Budget `json:"budget"`
 	DryRun   bool               `json:"dryRun,omitempty"`
+	Tools    grant.Tools        `json:"tools,omitzero"`
 	// Today counts the events since midnight UTC, by outcome.
 	Today map[string]int64   `json:"today"`
 	Used  environment.Budget `json:"used"`
@@ -68,7 +74,7 @@ func (s *rules) list(r *http.Request) (out ruleList, err error) {
 	for _, rule := range s.rules.InForce() {
 		status := ruleStatus{
 			Name: rule.Name, Types: rule.Types, Session: rule.Session, Enabled: rule.Enabled, Priority: rule.Priority,
-			Does: rule.ActionName(), Rate: rule.Rate.String(), Budget: rule.Budget, DryRun: rule.DryRun, Last: []environment.Run{},
+			Does: rule.ActionName(), Rate: rule.Rate.String(), Budget: rule.Budget, DryRun: rule.DryRun, Tools: rule.Tools, Last: []environment.Run{},
 		}
 		if rule.Debounce > 0 {
 			status.Debounce = rule.Debounce.String()
@@ -90,10 +96,19 @@ func (s *rules) list(r *http.Request) (out ruleList, err error) {
 }
 
 // test reports which rule would handle an event, without running the rule.
-func (s *rules) test(_ *http.Request, in newEvent) (environment.Trial, error) {
+func (s *rules) test(r *http.Request, in newEvent) (environment.Trial, error) {
 	e, err := s.events.complete(in)
 	if err != nil {
 		return environment.Trial{}, err
 	}
-	return environment.Try(s.rules.InForce(), e), nil
+	trial := environment.Try(s.rules.InForce(), e, s.rules.Webhook)
+	if trial.Prompt == "" || s.rules.Place == nil {
+		return trial, nil
+	}
+	err = s.db.Read(r.Context(), func(q db.Queryer) error {
+		place, err := s.rules.Place(q, trial.Session)
+		trial.Tools = trial.Tools.And(place)
+		return err
+	})
+	return trial, err
 }

@@ -93,6 +93,8 @@ func (s *Server) lookup(g Grant, id string) (Callable, error) {
 	switch {
 	case known && s.mayCall(g, id):
 		return c, nil
+	case known && !g.Tools.Allows(id):
+		return c, &fault.Error{Kind: fault.Denied, Code: "callable_not_allowed", Message: g.Tools.Refusal(id)}
 	case known:
 		return c, &fault.Error{Kind: fault.Denied, Code: "callable_not_allowed", Message: fmt.Sprintf("This token does not allow %s.", id)}
 	}
@@ -116,7 +118,7 @@ func (s *Server) allowed(g Grant) []toolwire.Summary {
 }
 
 func (s *Server) mayCall(g Grant, id string) bool {
-	return s.o.unbound || allows(g.Callables, id) && !(g.ReadOnly && s.callables[id].Changes)
+	return s.o.unbound || allows(g.Callables, id) && g.Tools.Allows(id) && !(g.ReadOnly && s.callables[id].Changes)
 }
 
 // allows reports whether one of the patterns matches id. A pattern is an id, or a prefix

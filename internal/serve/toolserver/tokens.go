@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 const (
@@ -44,6 +45,8 @@ type Grant struct {
 	CWD string
 	// Callables lists ids, or prefixes of ids followed by .*; * alone allows every callable.
 	Callables []string
+	// Tools restricts the callables further: it is what the request may use.
+	Tools grant.Grant
 }
 
 // Caller is the holder of a token that makes a call.

@@ -13,6 +13,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // held is a token as the test knows it should be.
@@ -53,6 +54,7 @@ func crossUses(rt *rapid.T, database *db.DB, o Options) (wrong []string) {
 		if step == "mint" || len(all) == 0 {
 			g := Grant{RequestID: request, SessionID: "session of " + request}
 			g.Callables = rapid.SampledFrom(append(patterns, []string{})).Draw(rt, "callables")
+			g.Tools = rapid.SampledFrom([]grant.Grant{nil, grant.Of(grant.Tools{Deny: []string{"surface"}}), grant.Of(grant.Tools{Allow: []string{"events.*", "other"}})}).Draw(rt, "tools")
 			if rapid.Bool().Draw(rt, "of a task") {
 				g.TaskID, g.ReadOnly = "task of "+request, true
 			}
@@ -82,7 +84,7 @@ func crossUses(rt *rapid.T, database *db.DB, o Options) (wrong []string) {
 		case "call":
 			id := rapid.SampledFrom(ids).Draw(rt, "callable")
 			code, body := send(s.Handler(), one.token, id, "{}", "x-lilac-session-id", "session of r0", "x-lilac-request-id", "r0")
-			may := !one.dead && (alive[life(one.grant)] || one.grant.Operator != "") && allows(one.grant.Callables, id) && !(one.grant.ReadOnly && id == "events.publish")
+			may := !one.dead && (alive[life(one.grant)] || one.grant.Operator != "") && allows(one.grant.Callables, id) && one.grant.Tools.Allows(id) && !(one.grant.ReadOnly && id == "events.publish")
 			if may != (code == http.StatusOK) || may && !strings.Contains(body, one.grant.SessionID) {
 				wrong = append(wrong, fmt.Sprintf("%s of %s: may %v, but %d %s", id, one.grant.RequestID, may, code, body))
 			}

@@ -21,6 +21,9 @@ func (c converter) message(m wireMessage) surface.Message {
 		AuthorBot: m.Author.Bot || m.WebhookID != "", FromSelf: m.Author.ID == self && self != "",
 		Text: m.text(), CreatedAt: millis(m.Timestamp), EditedAt: millis(m.Edited),
 	}
+	if m.Member != nil {
+		out.AuthorRoles = m.Member.Roles
+	}
 	if out.CreatedAt == 0 {
 		out.CreatedAt = createdAt(m.ID)
 	}

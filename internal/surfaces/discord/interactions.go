@@ -98,7 +98,11 @@ func (i interaction) person() (u surface.User, moderator bool) {
 	if from == nil {
 		return u, false
 	}
-	return surface.User{ID: from.ID, Name: from.name(i.Member), Bot: from.Bot}, moderator
+	u = surface.User{ID: from.ID, Name: from.name(i.Member), Bot: from.Bot}
+	if i.Member != nil {
+		u.Roles = i.Member.Roles
+	}
+	return u, moderator
 }
 
 // interactions acknowledges commands and button presses, carries them out, and

@@ -34,7 +34,8 @@ type layer struct{ name, imports string }
 
 // neighbors lists the imports between two packages of one layer.
 var neighbors = map[string]string{
-	"foundation/event":    "foundation/chat foundation/fault foundation/lazyregexp",
+	"foundation/event":    "foundation/chat foundation/fault foundation/grant foundation/lazyregexp",
+	"foundation/grant":    "foundation/fault foundation/lazyregexp",
 	"foundation/schedule": "foundation/fault",
 	"foundation/schema":   "foundation/fault",
 

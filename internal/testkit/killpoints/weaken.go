@@ -32,6 +32,7 @@ import (
 //	reconcile  messages that may have been sent are sent again, with another nonce
 //	orders     the actions of buttons are lost when the process ends
 //	expiry     outgoing messages never expire
+//	grants     requests may use every tool
 func without(protection string) bool {
 	return slices.Contains(strings.Split(os.Getenv("LILAC_WITHOUT"), ","), protection)
 }
@@ -92,6 +93,11 @@ func (s weakJournal) Journal(q db.Queryer, requestID string) ([]session.StoryEnt
 		entries = slices.DeleteFunc(entries, func(e session.StoryEntry) bool {
 			return slices.Contains([]string{"model", "tool_start", "tool_end"}, e.Kind)
 		})
+	}
+	for i, e := range entries {
+		if without("grants") && (e.Kind == "started" || e.Kind == "input") {
+			entries[i].Data = nil
+		}
 	}
 	return entries, err
 }

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"strings"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
+	"lilac/internal/store"
+	"lilac/internal/surfaces/discord"
+)
+
+// placeGrant returns what requests in a session may use, as the configuration in force
+// says for its surface and channel.
+func (p *base) placeGrant(q db.Queryer, client, sessionID string) (grant.Grant, error) {
+	cfg := p.now.Load().config
+	channels := []string{sessionID}
+	if client == discord.Platform {
+		s, err := store.SurfaceCache{}.Session(q, client, sessionID)
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return nil, err
+		}
+		if s.ParentChannelID != "" {
+			channels = append(channels, s.ParentChannelID)
+		}
+	}
+	return cfg.SurfaceTools(client, channels...), nil
+}
+
+// namedPlaceGrant is like placeGrant, for a session as a rule names it. Nothing restricts
+// a session that does not exist.
+func (p *base) namedPlaceGrant(q db.Queryer, name string) (grant.Grant, error) {
+	if title, ok := strings.CutPrefix(name, "title:"); ok {
+		id, err := names{p}.sessions().Titled(q, title)
+		if err != nil && fault.KindOf(err) != fault.Conflict {
+			return nil, err
+		}
+		name = id
+	}
+	client, known, err := names{p}.sessions().ClientOf(q, name)
+	if err != nil || !known {
+		return nil, err
+	}
+	return p.placeGrant(q, client, name)
+}
+
+// webhookTools returns what requests of a webhook may use; zero for the default.
+func (p *base) webhookTools(name string) grant.Tools {
+	return p.now.Load().config.WebhookTools(name)
+}

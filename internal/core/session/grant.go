@@ -1,0 +1,46 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"lilac/internal/agent"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/grant"
+)
+
+// grantIn returns the restriction that a journal entry adds to its request.
+func grantIn(e StoryEntry) (grant.Grant, error) {
+	if e.Kind != kindStarted && e.Kind != kindInput || len(e.Data) == 0 {
+		return nil, nil
+	}
+	var entry startedEntry // an input has the same field
+	if err := json.Unmarshal(e.Data, &entry); err != nil {
+		return nil, err
+	}
+	return entry.Grant, nil
+}
+
+// GrantOf returns what a request may use according to its journal: what its place
+// allowed when it started, restricted by each message that was applied to it. A journal
+// that cannot be read allows nothing.
+func GrantOf(entries []StoryEntry) (g grant.Grant) {
+	for _, e := range entries {
+		more, err := grantIn(e)
+		if err != nil || e.Kind == EntryDamaged {
+			return grant.Of(grant.Tools{From: "a damaged record of the request", Deny: []string{"*"}})
+		}
+		g = g.And(more)
+	}
+	return g
+}
+
+// permit implements [agent.Config.Permit].
+func (r *run) permit(_ context.Context, call chat.Part) (agent.Permit, error) {
+	p := agent.Permit{Grant: r.grant}
+	if why := r.grant.Refusal(call.ToolName); why != "" {
+		p.Refusal = fmt.Sprintf("Not run: %s Do not try to do the same in another way; say what you could not do.", why)
+	}
+	return p, nil
+}

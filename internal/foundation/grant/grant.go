@@ -1,0 +1,129 @@
+package grant
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
+)
+
+// maxParts bounds the restrictions of a grant. A chain of events that cause each other
+// is shorter than that, and equal restrictions count once.
+const maxParts = 32
+
+// Tools is one restriction. Its zero value restricts nothing.
+type Tools struct {
+	// From names the part of the configuration that it comes from, for messages: "the
+	// rule ci".
+	From string `json:"from,omitempty"`
+	// Allow lists the patterns of the only names that may be used; empty means all names.
+	Allow []string `json:"allow,omitempty"`
+	// Deny lists the patterns of names that must not be used, even if Allow has them.
+	Deny []string `json:"deny,omitempty"`
+}
+
+// IsZero reports whether t restricts nothing.
+func (t Tools) IsZero() bool { return len(t.Allow) == 0 && len(t.Deny) == 0 }
+
+// Allows reports whether t allows a tool or callable.
+func (t Tools) Allows(name string) bool {
+	return !MatchAny(t.Deny, name) && (len(t.Allow) == 0 || MatchAny(t.Allow, name))
+}
+
+func (t Tools) equal(o Tools) bool {
+	return t.From == o.From && slices.Equal(t.Allow, o.Allow) && slices.Equal(t.Deny, o.Deny)
+}
+
+// Grant is what a request may use: the names that each of its restrictions allows. The
+// zero value allows everything.
+type Grant []Tools
+
+// Of returns a grant with the restrictions that restrict something.
+func Of(parts ...Tools) Grant { return Grant(nil).And(parts) }
+
+// And returns a grant that allows what both allow. It modifies neither.
+func (g Grant) And(more Grant) Grant {
+	out := slices.Clone(g)
+	for _, t := range more {
+		if t.IsZero() || slices.ContainsFunc(out, t.equal) {
+			continue
+		}
+		if len(out) >= maxParts {
+			return Grant{{From: "too many restrictions", Deny: []string{"*"}}}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// Allows reports whether the grant allows a tool or callable.
+func (g Grant) Allows(name string) bool { return g.refusing(name) == nil }
+
+// Refusal says why a tool or callable must not be used, or returns "".
+func (g Grant) Refusal(name string) string {
+	t := g.refusing(name)
+	if t == nil {
+		return ""
+	}
+	from := cmp.Or(t.From, "the configuration")
+	if len(t.Allow) > 0 && !MatchAny(t.Deny, name) {
+		return fmt.Sprintf("%s does not allow %s here. It allows only: %s.", capital(from), name, strings.Join(t.Allow, ", "))
+	}
+	return fmt.Sprintf("%s does not allow %s here.", capital(from), name)
+}
+
+// Filter returns the names that the grant allows.
+func (g Grant) Filter(names []string) (allowed []string) {
+	for _, name := range names {
+		if g.Allows(name) {
+			allowed = append(allowed, name)
+		}
+	}
+	return allowed
+}
+
+// refusing returns the first restriction that does not allow a name, or nil.
+func (g Grant) refusing(name string) *Tools {
+	for i := range g {
+		if !g[i].Allows(name) {
+			return &g[i]
+		}
+	}
+	return nil
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// MatchAny reports whether one of the patterns matches a name.
+func MatchAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return Match(p, name) })
+}
+
+// Match reports whether a pattern matches a name.
+func Match(pattern, name string) bool {
+	if pattern == "*" || pattern == name {
+		return true
+	}
+	return strings.HasPrefix(name, strings.TrimSuffix(pattern, ".*")+".")
+}
+
+var patternForm = lazyregexp.New(`^(\*|[a-z0-9_-]+(\.[a-z0-9_-]+)*(\.\*)?)$`)
+
+// CheckPattern returns an error if p is not a pattern; field is the key of the setting.
+func CheckPattern(field, p string) error {
+	if !patternForm().MatchString(p) {
+		return fault.InvalidField(field, "%q is not a pattern for tools. Use the name of a tool or callable (bash, surface.messages.send), a prefix with .* (surface.messages.*), or *.", p)
+	}
+	return nil
+}
+
+// Reading lists the tools and callables that only read. Requests that strangers can
+// trigger may use only these unless the configuration allows more.
+var Reading = []string{
+	"read", "glob", "grep", "get_event_info",
+	"surface.sessions.list", "surface.messages.list", "surface.messages.read", "surface.messages.search", "surface.reactions.list",
+	"task.list", "task.output", "workflow.list", "workflow.get",
+}

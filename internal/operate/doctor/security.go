@@ -1,0 +1,213 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+
+	"lilac/internal/operate/config"
+)
+
+// Security reports what is open to whom, according to the configuration and, for the
+// tokens of callables, the running server.
+func Security(ctx context.Context, p Patient) []Finding {
+	return slices.Concat(
+		p.openServer(ctx), p.openDiscord(), []Finding{p.rights()}, p.openWebhooks(),
+		p.openTools(), []Finding{p.openCommands(), p.openHosts()},
+	)
+}
+
+// openServer reports who can use the API, the page, and the tool server.
+func (p Patient) openServer(ctx context.Context) []Finding {
+	c := p.Config
+	api := Finding{"api and page", OK, fmt.Sprintf("%s, from this machine only; everything, to holders of the operator's token or of a login link", c.Addr), ""}
+	if host, _, err := net.SplitHostPort(c.Addr); err != nil || !config.Loopback(host) {
+		api.Status, api.Message = Warn, fmt.Sprintf("%s, from other machines; everything, to holders of LILAC_TOKEN or of a login link", c.Addr)
+		api.Advice = "Lilac speaks plain HTTP. Put a proxy with TLS in front of it, and list only that proxy's name in allowedHosts."
+	}
+	if len(c.AllowedHosts) > 0 {
+		api.Message += "; browsers may also use the names " + strings.Join(c.AllowedHosts, ", ")
+	}
+	out := []Finding{api}
+	if c.MetricsToken.Set() {
+		out = append(out, Finding{"metrics", OK, "/metrics, to holders of LILAC_METRICS_TOKEN", ""})
+	}
+	return append(out, p.openCallables(ctx))
+}
+
+// openCallables reports who can use callables.
+func (p Patient) openCallables(ctx context.Context) Finding {
+	const check = "callables"
+	where := "the socket, to this user"
+	if p.Config.Tools.Addr != "" {
+		where += ", and " + p.Config.Tools.Addr
+	}
+	message := where + "; to running commands, as far as their requests may, and to holders of an operator's token"
+	if p.Server == nil {
+		return Finding{check, OK, message + " (\"lilac tools token list\" lists those while the server runs)", ""}
+	}
+	tokens, err := p.Server.ToolTokens(ctx)
+	if err != nil {
+		return Finding{check, Warn, "cannot list the tokens: " + err.Error(), "Try \"lilac tools token list\"."}
+	}
+	var names, all []string
+	for _, t := range tokens {
+		names = append(names, fmt.Sprintf("%s (%s)", t.Name, strings.Join(t.Callables, ", ")))
+		if t.ExpiresAt == 0 && slices.Contains(t.Callables, "*") {
+			all = append(all, t.Name)
+		}
+	}
+	if len(names) == 0 {
+		return Finding{check, OK, message + ": there is none", ""}
+	}
+	f := Finding{check, OK, message + ": " + strings.Join(names, "; "), ""}
+	if len(all) > 0 {
+		f.Status, f.Advice = Warn, fmt.Sprintf("The tokens %s allow everything and never expire. Replace them: lilac tools token create NAME --allow … --expires 90d", strings.Join(all, ", "))
+	}
+	return f
+}
+
+// openDiscord reports who can talk to the agent on Discord, and what they can make it do.
+func (p Patient) openDiscord() []Finding {
+	d := p.Config.Surface.Discord
+	if !d.Token.Set() && !d.Meant() {
+		return []Finding{{"discord", OK, "off", ""}}
+	}
+	talk := "nobody: no channel is allowed"
+	if len(d.AllowedChannelIDs)+len(d.AllowedGuildIDs) > 0 {
+		talk = fmt.Sprintf("everybody who can write in %s", strings.Join(slices.Concat(
+			counted(len(d.AllowedChannelIDs), "allowed channel"), counted(len(d.AllowedGuildIDs), "allowed server")), " or "))
+	}
+	out := []Finding{
+		{"discord: talk", OK, talk + selected(d.Access.Talk), ""},
+		{"discord: act", OK, "the agent acts for everybody who may talk to it" + selected(d.Access.Act), ""},
+		{"discord: stop", OK, "the person who asked, and members who may manage messages", ""},
+	}
+	switch {
+	case d.AllowDMs:
+		out = append(out, Finding{
+			"discord: private", Warn, "everybody who shares a server with the bot may write to it",
+			"List people in surface.discord.allowedUserIds instead of setting allowDMs.",
+		})
+	case len(d.AllowedUserIDs) > 0:
+		out = append(out, Finding{"discord: private", OK, strings.Join(counted(len(d.AllowedUserIDs), "listed person"), ""), ""})
+	default:
+		out = append(out, Finding{"discord: private", OK, "nobody", ""})
+	}
+	return out
+}
+
+// selected says whom a selection of people includes, or returns "" for everybody.
+func selected(p config.DiscordPeople) (text string) {
+	if len(p.Allow) > 0 {
+		text += ", if they are " + strings.Join(p.Allow, ", ")
+	}
+	if len(p.Deny) > 0 {
+		text += ", except " + strings.Join(p.Deny, ", ")
+	}
+	return text
+}
+
+// counted returns "3 allowed channels", or nothing for zero.
+func counted(n int, what string) []string {
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		return []string{"1 " + what}
+	}
+	return []string{fmt.Sprintf("%d %ss", n, what)}
+}
+
+// openWebhooks reports who can deliver events.
+func (p Patient) openWebhooks() (out []Finding) {
+	for _, name := range slices.Sorted(maps.Keys(p.Config.Webhooks)) {
+		f := Finding{"webhook " + name, OK, "/webhooks/" + name + ", to holders of its secret", ""}
+		if w := p.Config.Webhooks[name]; w.Form != "standard" && !w.BodyOnce {
+			f.Message += "; who can read a delivery can repeat it"
+			f.Advice = "If deliveries pass through others' hands, set bodyOnce: true."
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// openTools reports what requests of people may use, place by place.
+func (p Patient) openTools() (out []Finding) {
+	c := p.Config
+	places := []struct {
+		name    string
+		client  string
+		channel string
+	}{{"page", "web", ""}, {"terminal", "terminal", ""}}
+	if d := c.Surface.Discord; d.Token.Set() || d.Meant() {
+		places = append(places, struct{ name, client, channel string }{"discord", "discord", ""})
+		for _, id := range slices.Sorted(maps.Keys(d.Channels)) {
+			if t := d.Channels[id].Tools; len(t.Allow)+len(t.Deny) > 0 {
+				places = append(places, struct{ name, client, channel string }{"channel " + id, "discord", id})
+			}
+		}
+	}
+	for _, at := range places {
+		may := c.SurfaceTools(at.client, at.channel).Filter(acting())
+		f := Finding{"tools: " + at.name, OK, "", ""}
+		switch {
+		case len(may) == len(acting()):
+			f.Message = "everything"
+		case len(may) == 0:
+			f.Message = "only reading"
+		default:
+			f.Message = "reading, " + strings.Join(may, ", ")
+		}
+		if at.client == "discord" && slices.Contains(may, "bash") {
+			f.Message += "; people there can run commands in the sandbox by asking"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// openCommands reports what the agent's commands can reach on this machine.
+func (p Patient) openCommands() Finding {
+	s := p.Config.Sandbox
+	if s.Mode == config.SandboxOff {
+		return Finding{"commands", Warn, "no sandbox: they have all rights of this user, including Lilac's secrets", "Set sandbox: {mode: auto}."}
+	}
+	message := "in a sandbox: they write the workspace"
+	if len(s.Writable) > 0 {
+		message += " and " + strings.Join(s.Writable, ", ")
+	}
+	if len(s.ReadOnly) > 0 {
+		message += "; they read " + strings.Join(s.ReadOnly, ", ")
+	}
+	return Finding{"commands", OK, message, ""}
+}
+
+// openHosts reports which hosts commands can reach.
+func (p Patient) openHosts() Finding {
+	hosts := p.Config.Sandbox.Network.Hosts
+	if p.Config.Sandbox.Mode == config.SandboxOff {
+		return Finding{"network", Warn, "no sandbox: commands reach every host", ""}
+	}
+	if len(hosts) == 0 {
+		return Finding{"network", OK, "commands reach no host", ""}
+	}
+	var names, internal []string
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		note := name
+		if len(hosts[name].Headers) > 0 {
+			note += " (with credentials)"
+		}
+		if names = append(names, note); hosts[name].Internal {
+			internal = append(internal, name)
+		}
+	}
+	f := Finding{"network", OK, "commands, and so everybody who may make the agent run them, reach " + strings.Join(names, ", "), ""}
+	if len(internal) > 0 {
+		f.Status, f.Advice = Warn, "These may be in your private network: "+strings.Join(internal, ", ")+". Allow only what needs no further protection there."
+	}
+	return f
+}

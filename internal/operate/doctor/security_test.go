@@ -1,0 +1,59 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+
+	"lilac/internal/core/webhook"
+	"lilac/internal/foundation/grant"
+	"lilac/internal/operate/config"
+	"lilac/internal/operate/doctor"
+)
+
+func TestTheSecurityReportSaysWhatIsOpenToWhom(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    func(*config.Config)
+		check  string
+		status doctor.Status
+		says   string
+	}{
+		"loopback":         {func(*config.Config) {}, "api and page", doctor.OK, "from this machine only"},
+		"another address":  {func(c *config.Config) { c.Addr = "0.0.0.0:7420" }, "api and page", doctor.Warn, "from other machines"},
+		"no Discord":       {func(*config.Config) {}, "discord", doctor.OK, "off"},
+		"a channel":        {func(c *config.Config) { c.Surface.Discord.AllowedChannelIDs = []string{"1"} }, "discord: talk", doctor.OK, "everybody who can write in 1 allowed channel"},
+		"private messages": {func(c *config.Config) { c.Surface.Discord.AllowDMs = true }, "discord: private", doctor.Warn, "everybody"},
+		"listed people":    {func(c *config.Config) { c.Surface.Discord.AllowedUserIDs = []string{"1"} }, "discord: private", doctor.OK, "1 listed person"},
+		"only a role": {func(c *config.Config) {
+			c.Surface.Discord.AllowedGuildIDs = []string{"1"}
+			c.Surface.Discord.Access.Act.Allow = []string{"role:5"}
+		}, "discord: act", doctor.OK, "if they are role:5"},
+		"a webhook":            {func(c *config.Config) { c.Webhooks = map[string]webhook.Config{"ci": {}} }, "webhook ci", doctor.OK, "can repeat it"},
+		"everything":           {func(*config.Config) {}, "tools: page", doctor.OK, "everything"},
+		"a restricted page":    {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read", "write"}} }, "tools: page", doctor.OK, "reading, write"},
+		"a read-only page":     {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read"}} }, "tools: page", doctor.OK, "only reading"},
+		"no sandbox":           {func(c *config.Config) { c.Sandbox.Mode = config.SandboxOff }, "commands", doctor.Warn, "no sandbox"},
+		"no host":              {func(*config.Config) {}, "network", doctor.OK, "no host"},
+		"an internal host":     {func(c *config.Config) { c.Sandbox.Network.Hosts = hosts("db.lan", true) }, "network", doctor.Warn, "db.lan"},
+		"a host":               {func(c *config.Config) { c.Sandbox.Network.Hosts = hosts("example.org", false) }, "network", doctor.OK, "example.org"},
+		"callables, unstarted": {func(*config.Config) {}, "callables", doctor.OK, "holders of an operator's token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			c.set(cfg)
+			for _, f := range doctor.Security(t.Context(), doctor.Patient{Config: cfg}) {
+				if f.Check != c.check {
+					continue
+				}
+				if f.Status != c.status || !strings.Contains(f.Message, c.says) {
+					t.Errorf("%s: %s", f.Status, f.Message)
+				}
+				return
+			}
+			t.Errorf("the report says nothing about %q", c.check)
+		})
+	}
+}
+
+func hosts(name string, internal bool) map[string]config.SandboxHost {
+	return map[string]config.SandboxHost{name: {Internal: internal}}
+}
