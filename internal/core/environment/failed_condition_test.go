@@ -51,7 +51,7 @@ func TestAFailedConditionDoesNotReachTheFallback(t *testing.T) {
 			if failed := len(runs) == 1 && runs[0].Outcome == environment.OutcomeFailed && runs[0].EventID == "e1" && strings.Contains(runs[0].Error, c.error); failed != (c.error != "") {
 				t.Errorf("recorded %+v", runs)
 			}
-			trial := environment.Try(rules, e)
+			trial := environment.Try(rules, e, nil)
 			if tried := trial.Rule != ""; tried != c.commands || !c.commands && !strings.Contains(trial.Problem, c.error) {
 				t.Errorf("the dry run says %+v", trial)
 			}
