@@ -64,7 +64,7 @@ func (c *complaints) parts(now time.Time) []health.Part {
 // answerRefused tells the person who asked, by a reaction or else in private, and
 // the operator that a platform refused an answer.
 func (b platformBuilder) answerRefused(tx *db.Tx, p *platform, r relay.Row) error {
-	where := names{b.base}.titleOf(tx, r.Platform, r.SessionID)
+	where := names(b).titleOf(tx, r.Platform, r.SessionID)
 	if where == "" {
 		where = r.SessionID
 	}

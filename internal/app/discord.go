@@ -23,11 +23,11 @@ func (b platformBuilder) buildDiscord() {
 	interactions := interaction.New(interaction.Options{
 		DB: b.db, Sessions: store.InteractionTables{}, Origins: b.workflows,
 		Model: func(q db.Queryer, sessionID string) string {
-			return models{b.base}.name(q, discord.Platform, sessionID)
+			return models(b).name(q, discord.Platform, sessionID)
 		},
-		Selectable: models{b.base}.selectable,
+		Selectable: models(b).selectable,
 		Choose: func(tx *db.Tx, sessionID, eventID, model string) error {
-			return models{b.base}.choose(tx, discord.Platform, sessionID, eventID, model)
+			return models(b).choose(tx, discord.Platform, sessionID, eventID, model)
 		},
 		NewConversation: func(tx *db.Tx, sessionID, by string) error { return b.runner.NewConversation(tx, sessionID, by) },
 	})

@@ -39,15 +39,15 @@ func has(t *testing.T, dir, name string) bool {
 // New ones begin with none, so what one session left there reaches no other.
 func TestSessionsFromBeforeKeepTheirSettings(t *testing.T) {
 	data, workspace, before := homesWorld(t)
-	h, err := openHomes(data, workspace, before)
-	if err != nil {
+	if _, err := openHomes(data, workspace, before); err != nil {
 		t.Fatal(err)
 	}
 	// A session that changes the old place afterwards changes no home.
 	if err := os.WriteFile(filepath.Join(workspace, ".gitconfig"), []byte("[alias]\n\tst = !evil\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if h, err = openHomes(data, workspace, before); err != nil { // nor after a restart
+	h, err := openHomes(data, workspace, before) // nor after a restart
+	if err != nil {
 		t.Fatal(err)
 	}
 	old, err := h.of("old")

@@ -45,7 +45,7 @@ type platformBuilder struct{ *base }
 // buildPlatform builds the cores of a platform and connects them to its adapter.
 func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interaction.Service) *platform {
 	out := &platform{adapter: a, logger: b.Logger}
-	cache, called := store.SurfaceCache{}, names{b.base}
+	cache, called := store.SurfaceCache{}, names(b)
 	out.outbox = outbox.New(outbox.Options{
 		DB: b.db, Table: b.Seams.Outbox.around(store.Outbox{}), Adapter: b.Seams.Adapter.around(a), Logger: b.Logger,
 		Hooks: map[string]outbox.OnSent{
@@ -68,7 +68,7 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 	out.router = router.New(router.Options{
 		Platform: a.Platform(), DB: b.db, Bus: b.bus, Table: b.Seams.Router.around(store.RouterTables{}), Inbox: b.store.Inbox, Cache: cache, Logger: b.Logger,
 		Profile: profile, Replies: profile, Marks: out.marks,
-		Budget:     gateBudget{b.base},
+		Budget:     gateBudget(b),
 		Unreadable: b.gateUnreadable,
 		Settings:   b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})
@@ -77,7 +77,7 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 		Render: func(q db.Queryer, m surface.Message) chat.Message {
 			self, _ := a.Self()
 			return compose.Compose(compose.Snapshot{
-				Platform: a.Platform(), Messages: []surface.Message{m}, SelfID: self.ID, Names: called.mapper(q, a.Platform()).In, Shows: models{b.base}.shows,
+				Platform: a.Platform(), Messages: []surface.Message{m}, SelfID: self.ID, Names: called.mapper(q, a.Platform()).In, Shows: models(b).shows,
 			})[0]
 		},
 		MarkDelivered: func(tx *db.Tx, sessionID, messageID string) error {

@@ -61,7 +61,7 @@ func (b ruleBuilder) rules(c *config.Config) ([]environment.Rule, error) {
 		return nil, fmt.Errorf("make the rules ready: %w", err)
 	}
 	return slices.Concat(configured, c.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{
-		DB: b.db, Session: names{b.base}.ruleSessions(), AnswersQuestion: b.answers, OnMessage: b.workflows.OnMessage, Logger: b.Logger,
+		DB: b.db, Session: names(b).ruleSessions(), AnswersQuestion: b.answers, OnMessage: b.workflows.OnMessage, Logger: b.Logger,
 	}))), nil
 }
 

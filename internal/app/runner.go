@@ -28,7 +28,7 @@ type runnerPorts struct{ *base }
 func (r runnerPorts) HasRelay(client string) bool { return r.isPlatform(client) }
 
 func (r runnerPorts) Title(q db.Queryer, client, sessionID string) string {
-	return names{r.base}.titleOf(q, client, sessionID)
+	return names(r).titleOf(q, client, sessionID)
 }
 
 func (r runnerPorts) Grant(q db.Queryer, client, sessionID string) (grant.Grant, error) {

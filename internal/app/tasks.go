@@ -24,7 +24,7 @@ const taskInstructions = "# Whom you work for\n\nYou are a sub-agent: another ag
 
 // openTasks creates the service for background tasks with the options of the tools.
 func (b toolBuilder) openTasks(opts builtin.Options) (*task.Service, error) {
-	opts.Access = taskAccess{b.base}
+	opts.Access = taskAccess(b)
 	shell, err := builtin.NewShell(opts)
 	if err != nil {
 		return nil, err

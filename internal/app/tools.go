@@ -24,7 +24,7 @@ type toolBuilder struct{ *base }
 
 // build opens the tool server and the background tasks, and returns the tools.
 func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
-	files, err := attachments{b.base}.tool()
+	files, err := attachments(b).tool()
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,10 @@ func (s *script) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.Chunk,
 		}
 		next := s.answers[0]
 		s.answers = s.answers[1:]
-		_ = yield(llm.Chunk{Kind: llm.ChunkText, Text: "x"}, nil) && yield(llm.Chunk{Kind: llm.ChunkText, Text: "x"}, nil) && yield(next, nil)
+		text := llm.Chunk{Kind: llm.ChunkText, Text: "x"}
+		if first := yield(text, nil); first && yield(text, nil) {
+			yield(next, nil)
+		}
 	}
 }
 

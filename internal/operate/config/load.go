@@ -70,7 +70,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := c.loadCatalog(); err != nil {
 		mistakes = append(mistakes, c.located(err))
 	}
-	for _, err := range parts(checker{c.Config}.validate()) {
+	for _, err := range parts(checker(c).validate()) {
 		if !c.follows(err) {
 			mistakes = append(mistakes, c.located(err))
 		}
