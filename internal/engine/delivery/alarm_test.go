@@ -55,11 +55,11 @@ func TestASilentGroupRaisesAnAlarm(t *testing.T) {
 	if err != nil || len(groups) != 2 || !groups[0].Silent() || groups[1].Silent() {
 		t.Errorf("groups %+v, %v; want the retired one to be silent", groups, err)
 	}
-	if n := strings.Count(log.String(), "nobody serves"); n > 0 {
+	if n := strings.Count(log.String(), "has no consumer"); n > 0 {
 		t.Error("an alarm before its consumer had time to come")
 	}
 	skew.Add(int64(2 * time.Hour))
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "nobody serves"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "has no consumer"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no alarm")
 		}
