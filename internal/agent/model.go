@@ -240,7 +240,9 @@ func (s *partialAnswer) message() chat.Message {
 
 // normalize prepares a finished message for the journal: valid UTF-8, tool calls with
 // JSON objects as inputs and with ids that are new in the conversation, and a note if
-// the text was cut off.
+// the text was cut off. The result has the form in which it is stored: JSON that is
+// stored and read again has its characters <, >, and & escaped, and what later calls
+// send must not differ from what the next one sends.
 func (r *run) normalize(m chat.Message, stop llm.StopReason) chat.Message {
 	m.Role = chat.Assistant
 	ids := r.callIDs()
@@ -275,7 +277,19 @@ func (r *run) normalize(m chat.Message, stop llm.StopReason) chat.Message {
 		m.IsString = false
 	}
 	m.Parts = parts
-	return m
+	return asStored(m)
+}
+
+func asStored(m chat.Message) chat.Message {
+	var stored chat.Message
+	data, err := json.Marshal(m)
+	if err == nil {
+		err = json.Unmarshal(data, &stored)
+	}
+	if err != nil {
+		return m // recording it fails with the same error
+	}
+	return stored
 }
 
 func (r *run) callIDs() map[string]bool {

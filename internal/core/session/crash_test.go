@@ -15,7 +15,7 @@ import (
 	"lilac/internal/testkit/dbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.OnRequest(m)) }
 
 // TestSteeringSurvivesACrashAtEveryCommit sends a steer, a follow-up and a prompt while a tool runs.
 // It takes a snapshot after every commit and restarts from each one. Every message must be in the

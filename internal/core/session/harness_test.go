@@ -135,6 +135,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		DB: database, Bus: b, Tables: tables(), Tools: o.tools, Workspace: t.TempDir(),
 		Model:   func(context.Context, session.Session) (llm.Model, error) { return r.model, nil },
 		Backoff: func(int) time.Duration { return 0 },
+		Trial:   50 * time.Millisecond,
 	}
 	if o.change != nil {
 		o.change(&opt)

@@ -42,7 +42,7 @@ func crashLoop(t *testing.T, n int) (requests []session.Request, stops int) {
 			}
 		}
 		start := func() *rig {
-			return newRig(t, rigOptions{dir: dir, do: do})
+			return newRig(t, rigOptions{dir: dir, do: do, change: func(o *session.Options) { o.Trial = session.DefaultTrial }})
 		}
 		read := func(r *rig, i int) (req session.Request) {
 			r.read(func(q db.Queryer) (err error) {

@@ -23,6 +23,7 @@ import (
 // D3: a flipped byte in a row of the log, or of the dead letters, is found and
 // never served.
 func TestFlippedBytesAreFound(t *testing.T) {
+	dbtest.FileOnly(t)
 	flips := 60
 	switch {
 	case bustest.Long():

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/llmtest"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -150,7 +151,7 @@ func commits(t *testing.T, s *e2e.Server) int {
 // returns the problems at the end.
 func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	model := newToolModel(t)
+	model := newToolModel(t, func(o *llmtest.Options) { o.AllowChanges = without.noKey })
 	s := e2e.New(t, slices.Concat(bus(t), model.env(), []string{without.env})...)
 	s.Spawn("LILAC_KILL_AT=" + point)
 	// paid lists the steps whose model call was completed when the process ended.

@@ -50,9 +50,9 @@ type toolModel struct {
 	unknown bool
 }
 
-func newToolModel(t testing.TB) *toolModel {
+func newToolModel(t testing.TB, change ...func(*llmtest.Options)) *toolModel {
 	m := &toolModel{steps: make([]int, 2)}
-	m.server = llmtest.New(t, m.answer)
+	m.server = llmtest.New(t, m.answer, change...)
 	return m
 }
 
