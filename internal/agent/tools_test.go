@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -179,6 +180,34 @@ func TestCallsBeyondTheMaximumDoNotRun(t *testing.T) {
 		text, failed := r.OutputText()
 		if failed != (i >= run) || failed && !strings.Contains(text, "only the first 128 run") {
 			t.Errorf("the call %d: %q", i, text)
+		}
+	}
+}
+
+// JSON escapes these characters when it is stored, so a call that was sent as the model wrote
+// it would change between two requests.
+func TestACallIsSentAsItIsStored(t *testing.T) {
+	m, h := &model{script: []reply{calls("", call("c1", "echo", `{"text":"<a> & <b>"}`)), say("Done.")}}, newHost()
+	out := play(t, t.Context(), m, agent.Config{Tools: []tool.Tool{echo()}}, question(), h)
+	if out.Err != nil || len(m.asked) != 2 {
+		t.Fatalf("%d calls: %v", len(m.asked), out.Err)
+	}
+	for _, sent := range m.asked[1].Messages {
+		data, err := json.Marshal(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stored chat.Message
+		if err := json.Unmarshal(data, &stored); err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range sent.Parts {
+			if got, want := string(p.Input), string(stored.Parts[i].Input); got != want {
+				t.Errorf("sent the input %s, stored %s", got, want)
+			}
+			if got, want := string(p.Output), string(stored.Parts[i].Output); got != want {
+				t.Errorf("sent the output %s, stored %s", got, want)
+			}
 		}
 	}
 }
