@@ -15,6 +15,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/dbtest"
 )
 
 // told returns the environment events about a request, in order: their type and the named fields of
@@ -165,6 +166,7 @@ func (r *repeatable) Spec() tool.Spec {
 // If a crash interrupts a tool, its outcome is unknown when the request is given up. That is reported
 // as a tool.error event, too.
 func TestAToolCallWithAnUnknownOutcomeBecomesAnEnvironmentEvent(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	dir := t.TempDir()
 	call := func(context.Context, llm.Request, func(string)) (chat.Message, error) { return callCount("c1"), nil }
 	for life := 0; ; life++ {

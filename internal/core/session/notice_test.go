@@ -9,6 +9,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/dbtest"
 )
 
 const notice = "The rule ci has stopped."
@@ -46,6 +47,7 @@ func TestAnAssistantMessageIsOutputWithoutAModelCall(t *testing.T) {
 }
 
 func TestANoticeSurvivesACrashAtEveryCommit(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	snap := &snapshots{t: t, root: t.TempDir(), src: t.TempDir()}
 	r := newRig(t, rigOptions{dir: snap.src, onCommit: snap.commit})
 	snap.set(true)

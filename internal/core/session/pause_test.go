@@ -18,6 +18,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/dbtest"
 )
 
 // loops is a model that calls the tool forever.
@@ -196,6 +197,7 @@ func TestARestartDuringAPauseLosesNothing(t *testing.T) {
 }
 
 func TestAPauseSurvivesACrashAtEveryCommit(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src, on: true}
 	limits := func(o *session.Options) {

@@ -16,6 +16,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/dbtest"
 )
 
 // crashLoop runs one request that stops the process soon after it is resumed among n others
@@ -89,6 +90,7 @@ func crashLoop(t *testing.T, n int) (requests []session.Request, stops int) {
 
 // TestControlWithoutTurnsACrashLoopFailsOthers is its control.
 func TestOnlyTheCauseOfACrashLoopEndsWithIt(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every crash
 	requests, stops := crashLoop(t, 20)
 	if first := requests[0]; first.State != event.StateFailed || !strings.Contains(first.Detail, "given up") {
 		t.Errorf("the cause ended as %s: %s", first.State, first.Detail)
@@ -106,6 +108,7 @@ func TestOnlyTheCauseOfACrashLoopEndsWithIt(t *testing.T) {
 
 // A request that waits for its turn is known to run, and can be cancelled at once.
 func TestARequestThatWaitsForItsTurnCanBeCancelled(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	root, dir := t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan struct{}, 4)

@@ -18,6 +18,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/dbtest"
 )
 
 func wantStates(t *testing.T, r *rig, id string, want ...event.RequestState) {
@@ -345,6 +346,7 @@ func TestBlobsAreInlinedForTheModelOnly(t *testing.T) {
 // TestACrashAtEveryCommitIsSurvived runs one request with a tool, takes a snapshot of the data after
 // every commit, and restarts from each snapshot.
 func TestACrashAtEveryCommitIsSurvived(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src, on: true}
 	first := &counter{}
@@ -391,6 +393,7 @@ func TestACrashAtEveryCommitIsSurvived(t *testing.T) {
 }
 
 func TestARequestThatKeepsCrashingIsGivenUp(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	dir := t.TempDir()
 	root := t.TempDir()
 	asked := make(chan struct{}, 1)

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/dbtest"
 )
 
 // three is a model that requests three tool calls and then answers with their results.
@@ -27,6 +28,7 @@ func three(_ context.Context, req llm.Request, say func(string)) (chat.Message, 
 // Tool calls that were stopped before they started are in the history. The output reports each of
 // them once, before its last event, even if the process is killed after any commit.
 func TestTheOutputReportsCallsThatNeverStarted(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	stops := map[string]func(r *rig){
 		"a stop":       func(r *rig) { r.cancel("web:s1:r1", false) },
 		"an interrupt": func(r *rig) { r.send("web:s1:r1", "m2", event.Interrupt, "two") },
@@ -63,6 +65,7 @@ func TestTheOutputReportsCallsThatNeverStarted(t *testing.T) {
 }
 
 func TestTheOutputReportsOpenCallsOfARequestThatIsGivenUp(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	dir := t.TempDir()
 	for life := 0; ; life++ {
 		shots := &snapshots{t: t, root: t.TempDir(), src: dir}
@@ -101,6 +104,7 @@ func (s slow) Conversation(q db.Queryer, sessionID string) (session.Conversation
 }
 
 func TestACancelBeforeTheJournalIsReadKeepsTheOutput(t *testing.T) {
+	dbtest.FileOnly(t) // it copies the file after every commit
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src}
 	began := make(chan struct{})
