@@ -1,5 +1,6 @@
 // Package dbtest runs the tests of a package on every engine of package db: on SQLite,
-// and in CI (or with LILAC_TEST_DB=both or =postgres) on PostgreSQL as well.
+// and in CI (or with LILAC_TEST_DB=both or =postgres) on PostgreSQL as well. With -short, CI
+// does not repeat them.
 //
 // TestMain passes [Engines], and the tests open their databases with [Options].
 package dbtest
@@ -9,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,8 +54,14 @@ type engines struct {
 // Run implements [runner].
 func (e engines) Run() int {
 	chosen := os.Getenv(engineEnv)
-	if chosen == "" && e.both {
+	flag.Parse() // for testing.Short
+	if chosen == "" && e.both && !testing.Short() {
 		chosen = "both"
+	}
+	for _, name := range []string{"test.fuzz", "test.fuzzworker", "test.bench", "test.list"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != f.DefValue {
+			chosen = "sqlite" // these do not run twice
+		}
 	}
 	if chosen != "postgres" {
 		if code := e.m.Run(); code != 0 || chosen != "both" {
