@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,10 +77,12 @@ func longTalk(t *testing.T, forget bool) [][]string {
 		answer.Parts = append(answer.Parts, chat.TextPart("answer "+fmt.Sprint(len(calls))))
 		return answer, nil
 	}
-	dir, now := t.TempDir(), time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	dir := t.TempDir()
+	var days atomic.Int64
+	now := func() time.Time { return time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC).AddDate(0, 0, int(days.Load())) }
 	start := func(system string, tools ...tool.Tool) *rig {
 		r := newRig(t, rigOptions{dir: dir, do: do, tools: tools, change: func(o *session.Options) {
-			o.Settings.System, o.Now = system, func() time.Time { return now }
+			o.Settings.System, o.Now = system, now
 			if forget {
 				o.Tables.Prompts = forgetfulPrompts{o.Tables.Prompts}
 			}
@@ -100,7 +103,7 @@ func longTalk(t *testing.T, forget bool) [][]string {
 	r := start("Be brief.", namedTool{"read", "Reads."})
 	say(r, "hello")
 	say(r, "read a long file")
-	now = now.Add(24 * time.Hour)
+	days.Add(1)
 	say(r, "a day later")
 	r.svc.Configure(session.Settings{System: "Be thorough."})
 	say(r, "with other instructions")
