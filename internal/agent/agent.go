@@ -47,7 +47,7 @@ type Config struct {
 	CompactAt float64
 }
 
-// Prefix is what precedes the messages of a conversation.
+// Prefix holds the instructions and tools that precede the messages of a conversation.
 type Prefix struct {
 	System string
 	Specs  []llm.ToolSpec
@@ -59,7 +59,7 @@ type Prefix struct {
 type Permit struct {
 	// Refusal is the result of a call that must not run; "" permits it.
 	Refusal string
-	// Grant is what the call, and everything that it starts, may use.
+	// Grant lists the tools that the call, and everything that it starts, may use.
 	Grant grant.Grant
 }
 

@@ -21,7 +21,7 @@ type Bounds struct {
 	// Arguments bounds the arguments of one tool call, and a quarter of those of all
 	// calls of an answer.
 	Arguments int
-	// Repeats is how often the model may repeat the same sentences in an answer, or the
+	// Repeats is the number of times that the model may repeat the same sentences in an answer, or the
 	// same tool calls with the same arguments, in a row.
 	Repeats int
 }
@@ -34,8 +34,8 @@ const (
 
 	// limitInterval is the time between two checks of the limits during a call.
 	limitInterval = 400 * time.Millisecond
-	// callsPerAnswer is how many times the bound of one call's arguments all calls of an
-	// answer may have together.
+	// callsPerAnswer times the bound of one call's arguments is the bound of all calls
+	// of an answer together.
 	callsPerAnswer = 4
 )
 

@@ -12,7 +12,7 @@ const (
 	// longConversation is the size, in tokens, from which an unexplained refusal may mean
 	// that the conversation is too long. Local servers have windows of 4,096 tokens.
 	longConversation = 2_000
-	// maxSilence is how long a model may be silent in all attempts of a step together:
+	// maxSilence limits the silence of a model in all attempts of a step together:
 	// surfaces give up on an answer after five minutes. A model whose own limit is longer
 	// gets one attempt.
 	maxSilence = 5 * time.Minute

@@ -89,7 +89,7 @@ func TestRefusedMediaBecomesANote(t *testing.T) {
 type silentModel struct {
 	limit time.Duration
 	calls int
-	// busy is how many calls, from the second on, fail at once instead.
+	// busy is the number of calls, from the second on, that fail at once instead.
 	busy int
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxCycle is how many sentences or tool calls a repetition may consist of.
+	// maxCycle is the largest number of sentences or tool calls in a repeated cycle.
 	maxCycle = 8
 	// minSentence is the length, in letters and digits, from which a sentence counts:
 	// lines of code and of tables repeat, too.

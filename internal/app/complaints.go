@@ -12,7 +12,7 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
-// complaintAge is how long the health report names a complaint.
+// complaintAge is the time for which the health report names a complaint.
 const complaintAge = 24 * time.Hour
 
 // refusedMark is the reaction on a question whose answer the platform refused.
@@ -36,8 +36,8 @@ func (c *complaint) add(why string, at time.Time) {
 	c.n, c.last, c.why = c.n+1, at, why
 }
 
-// part returns the part of the health report with a name. what is the sentence
-// about the trouble, without the number and the reason.
+// part returns the named part of the health report. The sentence in what describes the
+// problem, without the number and the reason.
 func (c *complaint) part(name, what string, now time.Time) health.Part {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	// stopLimit limits the time for open requests to finish at shutdown. Event streams end
 	// immediately.
 	stopLimit = 3 * time.Second
-	// portPatience is how long the start waits for a port that is in use. If Lilac is killed
+	// portPatience limits the wait at startup for a port that is in use. If Lilac is killed
 	// while it forks a command, the child holds the port for a moment.
 	portPatience = 2 * time.Second
 	portPause    = 20 * time.Millisecond

@@ -19,7 +19,7 @@ const basePath = helperDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 // systems, all except /usr are links into it, and are shown as links.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
 
-// homeDir is where a confined command sees its home directory.
+// homeDir is the path at which a confined command sees its home directory.
 const homeDir = "/run/lilac/home"
 
 // etcPaths lists the part of /etc that programs need and that contains no secrets: the

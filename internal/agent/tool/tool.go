@@ -35,7 +35,7 @@ type Call struct {
 	RequestID string
 	SessionID string
 	Client    string
-	// Grant is what the call, and everything that it starts, may use.
+	// Grant lists the tools that the call, and everything that it starts, may use.
 	Grant grant.Grant
 	// Workspace is the directory that the agent works in.
 	Workspace string
