@@ -23,7 +23,7 @@ import (
 	"lilac/internal/testkit/dbtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.OnRequest(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
 
 // world is the service on a real database and bus.
 type world struct {

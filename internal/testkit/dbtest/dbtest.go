@@ -42,8 +42,8 @@ type runner interface{ Run() int }
 // Engines returns a runner that runs the tests once per engine.
 func Engines(m runner) runner { return engines{m, effort.Full()} }
 
-// OnRequest is like [Engines], but runs on PostgreSQL only if LILAC_TEST_DB says so: some
-// tests of the package don't pass there yet.
+// OnRequest is like [Engines], but runs on PostgreSQL only if LILAC_TEST_DB says so, for a
+// package whose tests take long there.
 func OnRequest(m runner) runner { return engines{m, false} }
 
 type engines struct {
