@@ -17,6 +17,8 @@ const (
 	reasoningField = "field"
 	// contentThinking means that the reasoning was a part of the content (Mistral).
 	contentThinking = "content.thinking"
+	// contentReasoning means that it was another part of the content. It is not sent back.
+	contentReasoning = "content.reasoning"
 )
 
 // messageData and callData list the fields that servers want back, because they check
