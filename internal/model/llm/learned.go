@@ -94,6 +94,29 @@ func (f Facts) clone() Facts {
 	return f
 }
 
+// ApplyFacts omits and renames the fields that the endpoint refused in the objects of a
+// request, and returns the names of the fields that remain.
+func ApplyFacts[O ~map[string]any](f Facts, groups ...[]O) []string {
+	names := map[string]bool{}
+	for _, objects := range groups {
+		for _, o := range objects {
+			for name := range f.Omit {
+				delete(o, name)
+			}
+			for from, to := range f.Rename {
+				if v, ok := o[from]; ok {
+					delete(o, from)
+					o[to] = v
+				}
+			}
+			for name := range o {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
 // Sent describes a request that was refused.
 type Sent struct {
 	// Fields names the fields of the body and of its messages.
@@ -161,7 +184,7 @@ var (
 )
 
 // neverOmitted lists the fields without which a request has no meaning.
-var neverOmitted = []string{"model", "messages", "stream", "input", "tools", "role", "content", "type", "function", "name", "arguments", "id", "system", "instructions", "tool_calls", "tool_call_id", "tool_use_id", "call_id", "text", "output", "source", "description", "input_schema", "parameters", "thinking_blocks"}
+var neverOmitted = []string{"model", "messages", "stream", "input", "tools", "role", "content", "type", "function", "name", "arguments", "id", "system", "instructions", "tool_calls", "tool_call_id", "tool_use_id", "call_id", "text", "output", "source", "description", "input_schema", "parameters"}
 
 // learn is the decision of [Learned.Learn], without I/O.
 func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {

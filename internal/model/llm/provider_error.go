@@ -146,10 +146,12 @@ func parseErrorObject(fields map[string]json.RawMessage, depth int) ProviderErro
 	if len(code) == 0 {
 		code = fields["error_code"]
 	}
-	if e.Code = text(code); e.Code == "" {
-		e.Status = int(number(code))
-	} else if n := number(code); n >= 400 && n < 600 {
+	e.Code = text(code)
+	switch n := number(code); {
+	case n >= 400 && n < 600:
 		e.Status = int(n)
+	case n > 0 && e.Code == "":
+		e.Code = string(code)
 	}
 	for _, name := range []string{"status_code", "http_code", "status"} {
 		if n := int(number(fields[name])); n >= 400 && n < 600 {

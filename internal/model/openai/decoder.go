@@ -66,6 +66,7 @@ func (d *decoder) emit(c llm.Chunk) {
 // reports, or an error about the event itself.
 func (d *decoder) event(data []byte) error {
 	if text, ok := plainText(data); ok {
+		d.deltas = true
 		d.appendText(text)
 		return nil
 	}
