@@ -259,7 +259,7 @@ func (m *monitoring) checkDisk(at func(path string) (health.Disk, error)) func(c
 // the runner has not run for longer than after. Requests that are paused at a limit do not
 // count.
 func (m *monitoring) lostRequests(after time.Duration) func(context.Context) error {
-	since := map[string]time.Time{} // only the probe uses it
+	absence := &health.Absence{Lost: after}
 	return func(ctx context.Context) error {
 		var running []session.Request
 		err := m.db.Read(ctx, func(q db.Queryer) (err error) {
@@ -269,21 +269,14 @@ func (m *monitoring) lostRequests(after time.Duration) func(context.Context) err
 		if err != nil {
 			return fmt.Errorf("list running requests: %w", err)
 		}
-		missing := map[string]time.Time{}
+		var absent []string
 		for _, r := range running {
-			if r.AwaitsAnswer() || m.runner.IsRunning(r.ID) {
-				continue
-			}
-			missing[r.ID] = time.Now()
-			if first, known := since[r.ID]; known {
-				missing[r.ID] = first
+			if !r.AwaitsAnswer() && !m.runner.IsRunning(r.ID) {
+				absent = append(absent, r.ID)
 			}
 		}
-		since = missing
-		for _, first := range since {
-			if time.Since(first) > after {
-				return fault.New(fault.Unavailable, "%d requests are recorded as running, but none of them runs; restart Lilac to resume them", len(since))
-			}
+		if lost := absence.Check(absent, time.Now()); lost > 0 {
+			return fault.New(fault.Unavailable, "%d requests are recorded as running, but none of them runs; restart Lilac to resume them", lost)
 		}
 		return nil
 	}
