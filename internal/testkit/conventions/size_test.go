@@ -21,7 +21,6 @@ var large = map[string]bool{
 	"engine/redisbus.Bus":  true,
 	"core/session.Service": true,
 	"core/session.run":     true,
-	"agent.run":            true,
 }
 
 // sizes counts the methods of the named types below a directory, and those that the
