@@ -41,7 +41,7 @@ func Open(t *testing.T, url string, width, height int) *Tab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := cdp.Call(parent, chrome, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: storage.BrowserContextID}); err != nil {
+		if _, err := cdp.Call(parent, chrome, target.DisposeBrowserContext, target.DisposeBrowserContextParams(storage)); err != nil {
 			t.Errorf("remove the storage of the tabs: %v", err)
 		}
 	})
