@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/lazyregexp"
 	"lilac/internal/foundation/schedule"
 )
@@ -84,8 +85,10 @@ type Operators struct {
 	// Revoked is called with the name of a revoked token; it may be nil.
 	Revoked func(name string)
 
-	// callables holds the ids of all callables; [New] sets it.
+	// callables holds the ids of all callables, and foreign the beginning of those that come
+	// and go; [New] sets both.
 	callables []string
+	foreign   string
 }
 
 var operatorName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
@@ -136,6 +139,9 @@ func (o *Operators) Create(ctx context.Context, name string, callables []string,
 // probably misspelled, and the token would allow less than intended.
 func (o *Operators) checkPattern(p string) error {
 	if p == "*" {
+		return nil
+	}
+	if strings.HasPrefix(p, o.foreign) && o.foreign != "" && grant.CheckPattern("callables", p) == nil {
 		return nil
 	}
 	if !callableID.MatchString(strings.TrimSuffix(p, ".*")) {
