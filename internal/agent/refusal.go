@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"time"
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
@@ -12,12 +11,6 @@ const (
 	// longConversation is the size, in tokens, from which an unexplained refusal may mean
 	// that the conversation is too long. Local servers have windows of 4,096 tokens.
 	longConversation = 2_000
-	// maxSilence limits the silence of a model in all attempts of a step together:
-	// surfaces give up on an answer after five minutes. A model whose own limit is longer
-	// gets one attempt.
-	maxSilence = 5 * time.Minute
-	// minSilenceLimit is the shortest time in which another attempt makes sense.
-	minSilenceLimit = 30 * time.Second
 )
 
 // changesPrompt reports whether a refused prompt is worth another call after a change,
@@ -51,7 +44,7 @@ func (r *run) mayRefuseMedia(f *fault.Error) bool {
 	case f.Code != "":
 		return false
 	case f.Kind == fault.Unavailable:
-		return r.failures > 0
+		return r.attempts.failures > 0
 	}
 	return f.Kind == fault.Invalid || f.Kind == fault.NotFound || f.Kind == fault.TooLarge
 }
@@ -70,23 +63,4 @@ func tooLongError(f *fault.Error) error {
 	long := fault.Wrap(f.Kind, f, "The conversation is too long for the model, even after older messages were summarised. Begin a new conversation, or send less at once. %s", f.Message)
 	long.Code = llm.CodeContextLength
 	return long
-}
-
-// retryDelay returns the delay before the next attempt. ok is false if there must be none: after
-// the last retry, or if the model has been silent for so long that another attempt could
-// exceed maxSilence.
-func (r *run) retryDelay(f *fault.Error) (delay time.Duration, ok bool) {
-	delay = max(r.backoff(r.failures), f.RetryAfter)
-	if r.silence > 0 {
-		r.silence += delay
-	}
-	return delay, r.failures < r.cfg.Retries && (f.Code != llm.CodeSilent || maxSilence-r.silence >= minSilenceLimit)
-}
-
-// silenceLimit bounds the silence of the next attempt; 0 leaves it to the model's settings.
-func (r *run) silenceLimit() time.Duration {
-	if r.silence == 0 {
-		return 0
-	}
-	return max(maxSilence-r.silence, minSilenceLimit)
 }

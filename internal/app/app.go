@@ -84,7 +84,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	b := &base{Options: o}
 	p := &program{base: b, monitoring: newMonitoring(b), fileAtStart: stateOf(o.Config.Sought)}
 	p.web = newWebServer(b, p.monitoring)
-	b.box = sandbox.Start(ctx, sandbox.Mode(o.Config.Sandbox.Mode))
+	b.box = sandbox.Start(ctx, o.Config.Sandbox.Mode)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lilac/internal/agent/sandbox"
 	"lilac/internal/app/observe"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
@@ -17,7 +18,6 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/telemetry/metrics"
 	"lilac/internal/telemetry/notify"
@@ -50,7 +50,7 @@ func newMonitoring(b *base) *monitoring {
 	m := &monitoring{base: b, registry: &metrics.Registry{}}
 	b.observer = observe.New(m.registry, b.Tracer)
 	needed := []string{b.Config.Workspace}
-	if s := b.Config.Sandbox; s.Mode != config.SandboxOff {
+	if s := b.Config.Sandbox; s.Mode != sandbox.ModeOff {
 		needed = slices.Concat(needed, s.ReadOnly, s.Writable)
 	}
 	m.shown = &health.Paths{Names: needed}

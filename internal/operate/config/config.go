@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/clock"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/files"
@@ -33,7 +34,7 @@ type Config struct {
 	CompactAt      float64                           `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
 	System         string                            `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
 	Channels       map[string]Channel                `json:"channels,omitempty" jsonschema:"Model, effort, and instructions of single channels, by the ID of the channel, by its name in entity.sessions, or by client (web, terminal). A thread has the settings of its channel unless it has its own. What people choose in a conversation precedes them."`
-	Sandbox        Sandbox                           `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
+	Sandbox        sandbox.Config                    `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
@@ -153,49 +154,6 @@ type Tools struct {
 	Addr string `json:"addr,omitempty" jsonschema:"An additional loopback address for the tool server, for example 127.0.0.1:7421. Without it, there is only the socket. Other addresses are refused."`
 }
 
-// Sandbox configures how commands are confined.
-type Sandbox struct {
-	Mode string `json:"mode,omitempty" enum:"auto,bubblewrap,namespaces,off" jsonschema:"auto runs commands in bubblewrap or in Lilac's built-in namespace sandbox with Landlock (lilac doctor shows which), and refuses to run commands if neither works. bubblewrap and namespaces insist on one. off accepts the risk and runs commands without a sandbox."`
-
-	ReadOnly []string       `json:"readOnly,omitempty" jsonschema:"Additional files and directories that commands can read. The system's programs and the workspace are always readable."`
-	Writable []string       `json:"writable,omitempty" jsonschema:"Additional directories that commands can write. They must not contain the workspace, another visible path, or a link on the way to one, because the agent could replace it."`
-	Hidden   []string       `json:"hidden,omitempty" jsonschema:"Files and directories to hide inside visible directories. dataDir and the configuration file are always hidden. If such a file is replaced while a command runs (most programs save this way), the command sees the new file: hide its directory instead."`
-	Network  SandboxNetwork `json:"network,omitempty" jsonschema:"Network access of commands. Without hosts, there is none."`
-	Limits   SandboxLimits  `json:"limits,omitempty" jsonschema:"Limits of one command and everything that it starts."`
-}
-
-// SandboxNetwork configures which hosts commands can reach.
-type SandboxNetwork struct {
-	Hosts       map[string]SandboxHost `json:"hosts,omitempty" jsonschema:"Hosts by name (api.github.com) or, for all names below one, \"*.example.org\". Commands reach them through a proxy that resolves names and refuses addresses outside the public internet."`
-	Connections int                    `json:"connections,omitempty" jsonschema:"Maximum number of simultaneous connections per command."`
-	Bytes       Size                   `json:"bytes,omitempty" jsonschema:"Maximum amount of data that a command may send and receive."`
-}
-
-// A SandboxHost configures one host that commands can reach.
-type SandboxHost struct {
-	Ports    []int             `json:"ports,omitempty" jsonschema:"Allowed ports. Default: 80 and 443."`
-	Headers  map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add, for example Authorization: \"Bearer ${GITHUB_TOKEN}\". Lilac adds them outside the sandbox to requests for http://host/ and forwards those over HTTPS; commands never see them. Not allowed for names with *."`
-	Internal bool              `json:"internal,omitempty" jsonschema:"Whether the host may be on this machine or in a private network. Programs bypass the proxy for localhost unless NO_PROXY is unset: give this machine another name."`
-}
-
-// SandboxLimits bounds the resources of one command.
-type SandboxLimits struct {
-	Memory    Size     `json:"memory,omitempty" jsonschema:"Memory of all its processes together, at least 128MiB."`
-	Processes int      `json:"processes,omitempty" jsonschema:"Maximum number of processes and threads."`
-	Disk      Size     `json:"disk,omitempty" jsonschema:"Maximum amount by which a command can increase disk usage."`
-	Tmp       Size     `json:"tmp,omitempty" jsonschema:"Maximum size of /tmp and of /dev/shm, each. They use memory."`
-	Output    Size     `json:"output,omitempty" jsonschema:"Maximum output. The model receives far less; the rest is kept in a file."`
-	Time      Duration `json:"time,omitempty" jsonschema:"Time limit, whatever the model requests."`
-}
-
-// The sandbox modes.
-const (
-	SandboxAuto       = "auto"
-	SandboxBubblewrap = "bubblewrap"
-	SandboxNamespaces = "namespaces"
-	SandboxOff        = "off"
-)
-
 // Attachments bounds the files that people and the agent exchange.
 type Attachments struct {
 	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"Maximum size of a file that the agent gives or downloads, or that a prompt contains (there at most 10MiB). Platforms may allow less."`
@@ -218,15 +176,8 @@ func Default() *Config {
 		},
 		Limits:    session.DefaultLimitsConfig(),
 		CompactAt: 0.75,
-		Sandbox: Sandbox{
-			Mode:    SandboxAuto,
-			Network: SandboxNetwork{Connections: 64, Bytes: 1 << 30},
-			// These limits allow a build, and keep a small machine responsive.
-			Limits: SandboxLimits{
-				Memory: 2 << 30, Processes: 512, Disk: 4 << 30, Tmp: 256 << 20, Output: 64 << 20, Time: Duration(10 * time.Minute),
-			},
-		},
-		Tasks: task.DefaultConfig(),
+		Sandbox:   sandbox.DefaultConfig(),
+		Tasks:     task.DefaultConfig(),
 		Surface: Surface{Discord: Discord{
 			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
 			PingAfter: Duration(time.Minute),

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lilac/internal/agent/sandbox"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/realpath"
 	"lilac/internal/telemetry/logs"
@@ -261,7 +262,7 @@ func (c checker) checkWords() error {
 		field, value string
 		allowed      []string
 	}{
-		{"sandbox.mode", c.Sandbox.Mode, enumOf[Sandbox]("Mode")},
+		{"sandbox.mode", string(c.Sandbox.Mode), enumOf[sandbox.Config]("Mode")},
 		{"log.level", c.Log.Level, enumOf[logs.Config]("Level")},
 		{"log.format", c.Log.Format, enumOf[logs.Config]("Format")},
 	} {

@@ -52,6 +52,7 @@ var neighbors = map[string]string{
 	"engine/redisbus":  "engine/delivery engine/bus engine/db",
 
 	"agent":         "agent/tool",
+	"agent/sandbox": "agent/egress",
 	"agent/builtin": "agent/tool agent/sandbox agent/egress",
 
 	"core/clock":       "core/environment core/kernel",
