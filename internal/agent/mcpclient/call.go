@@ -28,6 +28,9 @@ func (s *Servers) Call(ctx context.Context, server, tool string, input json.RawM
 	if err != nil {
 		return Result{}, err
 	}
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
 	var out Result
 	err = one.call(ctx, func(ctx context.Context, live *connection) error {
 		params := &mcp.CallToolParams{Name: tool, Arguments: input}

@@ -114,12 +114,14 @@ func (c ServerConfig) Check(field string) error {
 		return nil
 	}
 	switch transport := c.transport(); {
+	case c.Command == "" && c.URL == "":
+		bad("", "The MCP server needs a command (for stdio) or a url (for HTTP).")
 	case transport == "sse":
 		bad(".type", "The old transport sse is not supported. Most servers also offer streamable HTTP: try type http with the address that ends in /mcp.")
 	case transport != transportStdio && transport != transportHTTP:
 		bad(".type", "%q is not a transport; use stdio or http.", c.Type)
 	case transport == transportStdio && c.Command == "":
-		bad("", "The server has no command (for stdio) and no url (for HTTP).")
+		bad(".command", "The server has no command, which stdio needs.")
 	case transport == transportStdio && c.URL != "":
 		bad(".url", "The server has a command and a url; it can have one of them.")
 	case transport == transportHTTP:
@@ -139,7 +141,7 @@ func (c ServerConfig) Check(field string) error {
 	}
 	for i, rule := range c.rules() {
 		if err := rule.Validate(); err != nil {
-			bad(fmt.Sprintf(".hosts[%d]", i), "%s", fault.ToWire(err).Message)
+			bad(fmt.Sprintf(".hosts[%d]", i), "%q is not a host: use a name in small letters (api.github.com), with a port if needed (example.org:8443), or all names below one (*.example.org).", c.Hosts[i])
 		}
 	}
 	if c.Memory != 0 && c.Memory < minMemory {

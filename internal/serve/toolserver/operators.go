@@ -141,8 +141,11 @@ func (o *Operators) checkPattern(p string) error {
 	if p == "*" {
 		return nil
 	}
-	if strings.HasPrefix(p, o.foreign) && o.foreign != "" && grant.CheckPattern("callables", p) == nil {
-		return nil
+	if o.foreign != "" && strings.HasPrefix(p, o.foreign) && grant.CheckPattern("callables", p) == nil {
+		if !strings.HasSuffix(p, ".*") && strings.Count(p, ".") < 2 {
+			return fault.InvalidField("callables", "%q names no callable. Use %s.* for all below it.", p, p)
+		}
+		return nil // callables of these names may come later
 	}
 	if !callableID.MatchString(strings.TrimSuffix(p, ".*")) {
 		return fault.InvalidField("callables", "%q is neither the id of a callable nor a beginning such as surface.*", p)
