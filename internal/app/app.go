@@ -13,6 +13,7 @@ import (
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
@@ -45,11 +46,21 @@ type Options struct {
 	Manager notify.Manager
 	// Seams are empty except in tests of the real program.
 	Seams Seams
+
+	// lease is the ownership of the database on PostgreSQL; nil on SQLite.
+	lease *db.Lease
 }
 
 // Run runs the whole program until ctx ends or a component fails. It returns nil after a
 // graceful stop, even if the stop came during the start.
-func Run(ctx context.Context, o Options) (err error) {
+func Run(ctx context.Context, o Options) error {
+	if o.Config.Database.URL.Postgres() {
+		return runNode(ctx, o)
+	}
+	return runOnce(ctx, o)
+}
+
+func runOnce(ctx context.Context, o Options) (err error) {
 	p, err := build(ctx, o)
 	if err != nil {
 		return unlessStopped(ctx, err)
@@ -198,7 +209,11 @@ func (p *program) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		p.Logger.Info("stopping")
-		p.tell(notify.Stopping)
+		if p.leaseLost() {
+			stopCores() // another process may begin: commands end before the last responses
+		} else {
+			p.tell(notify.Stopping)
+		}
 		httpErr = p.web.stop()
 	case <-failed.Done():
 		httpErr = p.web.stop()

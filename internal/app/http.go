@@ -67,10 +67,16 @@ func newWebServer(b *base, health *monitoring) *webServer {
 
 // listen listens on the configured address.
 func (w *webServer) listen(ctx context.Context) (err error) {
-	if w.listener, err = listen(ctx, w.Config.Addr); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "Lilac cannot listen on %s. If Lilac is already running there, use it; otherwise, choose another address with --addr.", w.Config.Addr)
+	w.listener, err = listenOn(ctx, w.Config.Addr)
+	return err
+}
+
+func listenOn(ctx context.Context, addr string) (net.Listener, error) {
+	l, err := listen(ctx, addr)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "Lilac cannot listen on %s. If Lilac is already running there, use it; otherwise, choose another address with --addr.", addr)
 	}
-	return nil
+	return l, nil
 }
 
 // readToken gets the operator's token, and makes sure that it is not logged.

@@ -25,6 +25,7 @@ type Config struct {
 	TrustedProxies []string                          `json:"trustedProxies,omitempty" jsonschema:"IP addresses or networks (such as 10.0.0.0/8) of reverse proxies whose Forwarded and X-Forwarded-* headers the server honours. The host that they name must still be in allowedHosts."`
 	DataDir        string                            `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
 	Workspace      string                            `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
+	Database       Database                          `json:"database,omitempty" jsonschema:"The database of everything that must survive, except files."`
 	Bus            Bus                               `json:"bus,omitempty" jsonschema:"The event log."`
 	Model          ModelList                         `json:"model,omitempty" jsonschema:"The model that answers, as provider/model, or a list of models: each takes over while those before it fail. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
 	Providers      map[string]Provider               `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
@@ -73,7 +74,7 @@ type Config struct {
 
 // Bus configures the engine that stores the events.
 type Bus struct {
-	URL                  BusURL `json:"url,omitempty" jsonschema:"sqlite: keeps events in the database of dataDir. redis://user:password@host:6379/0 keeps them in Redis Streams (Redis 7.0 or later, or Valkey); rediss:// uses TLS (without client certificates: tls-auth-clients no). To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME."`
+	URL                  BusURL `json:"url,omitempty" jsonschema:"sqlite: keeps events in the database (database.url), whichever it is. redis://user:password@host:6379/0 keeps them in Redis Streams (Redis 7.0 or later, or Valkey); rediss:// uses TLS (without client certificates: tls-auth-clients no). To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME."`
 	PasswordFile         string `json:"passwordFile,omitempty" jsonschema:"A file whose first line is the Redis password, as an alternative to one in the URL."`
 	SentinelPasswordFile string `json:"sentinelPasswordFile,omitempty" jsonschema:"A file whose first line is the password of the sentinels, if they require one. It may be the same file as bus.passwordFile."`
 	CAFile               string `json:"caFile,omitempty" jsonschema:"A PEM file of additional certificate authorities for a rediss:// server. Lilac reads it again when a certificate is not trusted."`
@@ -169,6 +170,7 @@ func Default() *Config {
 		Addr:      "127.0.0.1:7420",
 		DataDir:   "~/.lilac",
 		Workspace: "~/lilac",
+		Database:  Database{URL: "sqlite:"},
 		Bus:       Bus{URL: "sqlite:", Prefix: "lilac"},
 		Providers: map[string]Provider{
 			"anthropic": {Type: Anthropic, BaseURL: "https://api.anthropic.com"},
