@@ -6,6 +6,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // Action is what a rule does with an event. Each implementation has its own file,
@@ -35,6 +36,6 @@ type Call struct {
 	Delivery bus.Delivery
 
 	service *Service
-	// sources are those of [Options], for a dry run.
-	sources SourceTools
+	// webhook is that of [Options], for a dry run.
+	webhook func(name string) grant.Tools
 }

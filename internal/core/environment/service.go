@@ -16,6 +16,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 // Group is the work group that handles environment events.
@@ -39,8 +40,8 @@ type Options struct {
 	// Observe, if set, receives every event before it is matched, possibly more
 	// than once.
 	Observe func(ctx context.Context, e event.EnvEvent) error
-	// SourceTools may be nil: then the default holds for every source.
-	SourceTools SourceTools
+	// Webhook returns what the requests of a webhook may use; nil means the default.
+	Webhook func(name string) grant.Tools
 	// Workspace is the directory for payloads that are too long for a message; ""
 	// writes none.
 	Workspace string

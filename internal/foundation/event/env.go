@@ -28,7 +28,6 @@ const (
 	BackgroundTaskTimeout   Type = "background_task.timeout"
 	BackgroundTaskStopped   Type = "background_task.stopped"
 	WebhookReceived         Type = "webhook.received"
-	SourceReceived          Type = "source.received"
 	FileChanged             Type = "file.changed"
 	TimerFired              Type = "timer.fired"
 	RuleStopped             Type = "rule.stopped"
@@ -48,7 +47,7 @@ func EnvTypes() []Type {
 	return []Type{
 		UserQuery, UserStop, SessionCreated, SessionUpdated, SessionDeleted, SessionMessageApplied, SessionPaused, SessionResumed,
 		BackgroundTaskStarted, BackgroundTaskCompleted, BackgroundTaskFailed, BackgroundTaskProgress, BackgroundTaskTimeout, BackgroundTaskStopped,
-		WebhookReceived, SourceReceived, FileChanged, TimerFired, RuleStopped, ToolExecuted, ToolFailed,
+		WebhookReceived, FileChanged, TimerFired, RuleStopped, ToolExecuted, ToolFailed,
 		StreamStart, StreamText, StreamReasoning, StreamToolCall, StreamFile, StreamCompleted, StreamError,
 	}
 }

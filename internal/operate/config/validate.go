@@ -43,8 +43,7 @@ func (c checker) checkSources() error {
 	_, hooks := c.Hooks()
 	_, timers := c.Clock()
 	_, files := c.WatchedFiles()
-	_, programs := c.Programs()
-	return errors.Join(hooks, timers, files, programs)
+	return errors.Join(hooks, timers, files)
 }
 
 func (c checker) checkGate() error {

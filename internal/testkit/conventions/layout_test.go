@@ -57,7 +57,6 @@ var neighbors = map[string]string{
 
 	"core/clock":       "core/environment core/kernel",
 	"core/files":       "core/environment",
-	"core/program":     "core/environment",
 	"core/compose":     "core/surface",
 	"core/environment": "core/kernel",
 	"core/task":        "core/kernel",
@@ -74,8 +73,9 @@ var neighbors = map[string]string{
 	"serve/httpapi":    "serve/origin serve/toolserver",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
-	"operate/doctor":  "operate/client operate/config",
-	"operate/toolcli": "serve/toolwire",
+	"operate/doctor":   "operate/client operate/config",
+	"operate/toolcli":  "serve/toolwire",
+	"operate/terminal": "operate/client operate/terminal/markdown",
 
 	"app":     "app/observe",
 	"app/cli": "app",
