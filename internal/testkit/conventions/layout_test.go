@@ -75,8 +75,9 @@ var neighbors = map[string]string{
 	"serve/httpapi":    "serve/origin serve/toolserver",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
-	"operate/doctor":  "operate/client operate/config",
-	"operate/toolcli": "serve/toolwire",
+	"operate/doctor":   "operate/client operate/config",
+	"operate/toolcli":  "serve/toolwire",
+	"operate/terminal": "operate/client operate/terminal/markdown",
 
 	"app":     "app/observe",
 	"app/cli": "app",
