@@ -102,3 +102,43 @@ func TestTheAgentUsesAToolOfAnMCPServer(t *testing.T) {
 		t.Errorf("the tool was called %d times; the story is %s", hung.Load(), ended)
 	}
 }
+
+// Another program uses the callables over MCP, if the operator has turned that on.
+func TestAnotherProgramUsesCallablesOverMCP(t *testing.T) {
+	t.Parallel()
+	for _, serve := range []bool{false, true} {
+		s := e2e.New(t, e2e.Configured(t, fmt.Sprintf("{mcp: {serve: %v}}", serve))...)
+		s.Restart()
+		var made struct{ Token string }
+		s.Request("POST", "/tools/tokens", map[string]any{"name": "ide", "callables": []string{"surface.sessions.*"}}, &made)
+		client := mcp.NewClient(&mcp.Implementation{Name: "ide"}, nil)
+		session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
+			Endpoint: "http://" + s.Addr + "/mcp", HTTPClient: &http.Client{Transport: withToken(made.Token)},
+		}, nil)
+		if (err == nil) != serve {
+			t.Fatalf("with serve: %v, connecting ends with %v", serve, err)
+		}
+		if !serve {
+			continue
+		}
+		defer session.Close()
+		tools, err := session.ListTools(t.Context(), nil)
+		if err != nil || len(tools.Tools) != 1 {
+			t.Fatalf("it offers %v, %v", tools, err)
+		}
+		id := s.NewSession()
+		got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "surface__sessions__list"})
+		if err != nil || got.IsError || !strings.Contains(got.Content[0].(*mcp.TextContent).Text, id) {
+			t.Errorf("the list lacks %s: %v, %v", id, got, err)
+		}
+	}
+}
+
+// withToken adds a token to each request.
+type withToken string
+
+func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(w))
+	return http.DefaultTransport.RoundTrip(r)
+}
