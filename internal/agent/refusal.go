@@ -17,16 +17,21 @@ const (
 // and plans the change: media become notes, or older messages become a summary.
 func (r *run) changesPrompt(f *fault.Error) bool {
 	refused := f.Kind == fault.Invalid && f.Code == ""
+	tooLong := f.Code == llm.CodeContextLength
+	media := r.mediaReplaced.next(r.conv)
 	switch {
-	case f.Code == llm.CodeContextLength:
+	case tooLong && (r.compactionForced || llm.IsBodyTooLarge(f)) && media != r.mediaReplaced:
+		// Images are most of a large body, and many tokens.
+		r.mediaReplaced = media
+	case tooLong:
 		if r.compactionForced {
 			return false
 		}
 		r.compactionForced, r.mustCompact = true, true
-	case r.mayRefuseMedia(f) && r.mediaReplaced.next(r.conv) != r.mediaReplaced:
+	case r.mayRefuseMedia(f) && media != r.mediaReplaced:
 		// The image or document stays in the history, so every later request of the
 		// conversation would fail.
-		r.mediaReplaced = r.mediaReplaced.next(r.conv)
+		r.mediaReplaced = media
 	case refused && !r.compactionForced && len(r.conv) > 2 && EstimateTokens(r.conv) >= longConversation:
 		r.compactionForced, r.mustCompact, r.guess = true, true, f
 	default:

@@ -151,7 +151,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	}
 	p.env = environment.New(environment.Options{
 		Intake: p.sources.intake,
-		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: names{p.base}.ruleSessions(), Logger: p.Logger, Webhook: p.webhookTools,
+		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: names{p.base}.ruleSessions(), Logger: p.Logger, SourceTools: p.sourceTools,
 		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
 	})
 	return nil
@@ -187,6 +187,7 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return p.workflows.Run(failed) })
 	work.Go(func() error { return p.sources.clock.Run(failed) })
 	work.Go(func() error { return p.sources.files.Run(failed) })
+	work.Go(func() error { return p.sources.programs.Run(failed) })
 	work.Go(func() error { return clean(failed, cleaner{p.base}.removeOld) })
 	work.Go(func() error { return p.tellOfSandbox(failed) })
 	for _, s := range p.platforms {

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -65,6 +66,18 @@ func isContextLength(e ProviderError) bool {
 	return promptWord().MatchString(words) && excess().MatchString(words) && lengthWord().MatchString(words) &&
 		(!otherSize().MatchString(m) || certain().MatchString(m)) && !isOutputLimit(m)
 }
+
+// IsBodyTooLarge reports whether a refusal is about the size of the body in bytes, of which
+// images are most, and not about tokens.
+func IsBodyTooLarge(err error) bool {
+	var e *ProviderError
+	return errors.As(err, &e) && (e.Status == http.StatusRequestEntityTooLarge || payloadSize().MatchString(e.Message)) && !tokenWord().MatchString(e.Message)
+}
+
+var (
+	payloadSize = lazyregexp.New(`(?i)(?:payload|body|entity) (?:size|too large)|[0-9] ?(?:bytes|MB|MiB)\b`)
+	tokenWord   = lazyregexp.New(`(?i)tokens?\b|context (?:length|window|size)`)
+)
 
 // isContentPath reports whether a path leads to the text of a conversation rather than to a
 // name or an id. An unknown path may.

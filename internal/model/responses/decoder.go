@@ -366,6 +366,9 @@ func (it *item) part(index int) (p chat.Part, ok bool) {
 		p, ok = chat.TextPart(it.text.String()), it.text.Len() > 0
 	case "reasoning":
 		keep(encryptedContent, it.fields["encrypted_content"])
+		if len(kept) > 0 {
+			keep(itemID, it.fields["id"])
+		}
 		p, ok = chat.Part{Type: chat.TypeReasoning, Text: it.text.String()}, it.text.Len() > 0 || len(kept) > 0
 	case "function_call":
 		id := cmp.Or(it.callID(), fmt.Sprintf("call_%d", index))

@@ -12,8 +12,9 @@ const (
 	// options is the key of this package's data in provider options. Chat completions
 	// use the same one, with other fields.
 	options = "openai"
-	// encryptedContent and phase are the fields that the server wants back.
+	// encryptedContent, itemID, and phase are the fields that the server wants back.
 	encryptedContent = "encryptedContent"
+	itemID           = "itemId"
 	phase            = "phase"
 )
 
@@ -134,7 +135,11 @@ func (w *writer) assistantItems(msg chat.Message) []object {
 		data := llm.ProviderData(p.ProviderOptions, options)
 		switch {
 		case p.Type == chat.TypeReasoning && own && len(data[encryptedContent]) > 0:
-			out = append(out, object{"type": "reasoning", "summary": summary(p.Text), "encrypted_content": data[encryptedContent]})
+			item := object{"type": "reasoning", "summary": summary(p.Text), "encrypted_content": data[encryptedContent]}
+			if id := data[itemID]; len(id) > 0 {
+				item["id"] = id
+			}
+			out = append(out, item)
 			continue
 		case p.Type == chat.TypeText && p.Text != "":
 			item := object{"type": "message", "role": "assistant", "content": []object{{"type": "output_text", "text": p.Text}}}

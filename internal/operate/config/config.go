@@ -9,6 +9,7 @@ import (
 	"lilac/internal/core/clock"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/files"
+	"lilac/internal/core/program"
 	"lilac/internal/core/router"
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
@@ -49,6 +50,7 @@ type Config struct {
 	Webhooks       map[string]webhook.Config         `json:"webhooks,omitempty" jsonschema:"Webhooks by name; each accepts POST /webhooks/NAME. A delivery becomes an event webhook.received; rules decide what it triggers."`
 	Files          map[string]files.Config           `json:"files,omitempty" jsonschema:"Watched files, by a name for them. A change becomes an event file.changed; rules decide what it triggers."`
 	Timers         map[string]clock.Config           `json:"timers,omitempty" jsonschema:"Timers by name. Each scheduled time becomes an event timer.fired; rules decide what it triggers."`
+	Sources        map[string]program.Config         `json:"sources,omitempty" jsonschema:"Programs that are sources of events, by name. Each line that a program prints becomes an event; rules decide what it triggers."`
 	Log            logs.Config                       `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's token, from LILAC_TOKEN. If it is empty, the server generates one.

@@ -43,7 +43,8 @@ func (c checker) checkSources() error {
 	_, hooks := c.Hooks()
 	_, timers := c.Clock()
 	_, files := c.WatchedFiles()
-	return errors.Join(hooks, timers, files)
+	_, programs := c.Programs()
+	return errors.Join(hooks, timers, files, programs)
 }
 
 func (c checker) checkGate() error {

@@ -58,6 +58,7 @@ var neighbors = map[string]string{
 
 	"core/clock":       "core/environment core/kernel",
 	"core/files":       "core/environment",
+	"core/program":     "core/environment",
 	"core/compose":     "core/surface",
 	"core/environment": "core/kernel",
 	"core/task":        "core/kernel",
