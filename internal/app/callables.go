@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/callables"
+	"lilac/internal/serve/mcpserver"
 	"lilac/internal/serve/toolserver"
 	"lilac/internal/serve/toolwire"
 	"lilac/internal/store"
@@ -144,6 +146,14 @@ type publisher struct{ *base }
 
 func (e publisher) Publish(ctx context.Context, ev event.EnvEvent) (bool, error) {
 	return e.env.Publish(ctx, ev)
+}
+
+// overMCP returns the handler of /mcp, or nil if it is off.
+func (c *toolService) overMCP() http.Handler {
+	if !c.Config.MCP.Serve {
+		return nil
+	}
+	return mcpserver.New(mcpserver.Options{Tools: c.server, Version: c.Version, Logger: c.Logger})
 }
 
 // run serves until ctx ends.

@@ -102,6 +102,7 @@ func (w *webServer) build() {
 		Tasks: w.tasks, Workflows: w.workflows,
 		Operators: w.callables.operators,
 		MCP:       w.mcp.Status,
+		MCPServer: w.callables.overMCP(),
 		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now,
 	})))

@@ -85,6 +85,9 @@ func New(o Options) http.Handler {
 		classes[r.pattern()] = r.class
 		mux.Handle(r.pattern(), traffic.watch(r.pattern(), a.guard.authenticate(r.class, a.errors.adapt(r.handler()), a.refuse)))
 	}
+	if o.MCPServer != nil {
+		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer)) // like needsToken, with other tokens
+	}
 	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(needsToken, a.otherPaths(), a.refuse)))
 	refuse := func(w http.ResponseWriter, r *http.Request, err error) {
 		traffic.watch(otherRoutes, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.refuse(w, r, err) })).ServeHTTP(w, r)

@@ -67,6 +67,8 @@ type Options struct {
 	Workflows Workflows
 	Rules     *Rules
 	Operators Operators
+	// MCPServer serves /mcp and checks its own tokens; nil means that there is no such path.
+	MCPServer http.Handler
 	// MCP lists the MCP servers; nil means that there are none.
 	MCP     func() []mcpclient.Status
 	Sources *Sources

@@ -73,6 +73,7 @@ var neighbors = map[string]string{
 
 	"serve/callables":  "serve/toolserver serve/toolwire",
 	"serve/httpapi":    "serve/origin serve/toolserver",
+	"serve/mcpserver":  "serve/toolserver serve/toolwire",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
 	"operate/doctor":   "operate/client operate/config",
