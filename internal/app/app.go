@@ -33,6 +33,11 @@ type Options struct {
 	// a change of the watched file trigger one.
 	Load   func() (*config.Config, []config.Warning, error)
 	Reload <-chan os.Signal
+	// LoadProposed reads the configuration as if the files had other contents; nil disables the
+	// setup on the page. CanRestart means that the caller starts the program again if Run returns
+	// ErrRestart.
+	LoadProposed func(*config.Proposal) (*config.Config, []config.Warning, error)
+	CanRestart   bool
 	// Level is the level of the logger, which a reload of log.level changes. Secrets holds
 	// the values that the logger redacts. Both may be nil.
 	Level   *slog.LevelVar
@@ -50,11 +55,16 @@ type Options struct {
 // Run runs the whole program until ctx ends or a component fails. It returns nil after a
 // graceful stop, even if the stop came during the start.
 func Run(ctx context.Context, o Options) (err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	p, err := build(ctx, o)
 	if err != nil {
 		return unlessStopped(ctx, err)
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
+	if o.CanRestart {
+		p.web.restart = stop
+	}
+	defer func() { err = unlessRestarted(ctx, errors.Join(err, p.close())) }()
 	return p.run(ctx)
 }
 

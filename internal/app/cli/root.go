@@ -212,6 +212,13 @@ func (l *locator) source() config.Source {
 // read reads the configuration that the command line selects.
 func (l *locator) read() (*config.Config, []config.Warning, error) { return config.Load(l.source()) }
 
+// propose reads the configuration as if its files had other contents.
+func (l *locator) propose(p *config.Proposal) (*config.Config, []config.Warning, error) {
+	src := l.source()
+	src.Proposed = p
+	return config.Load(src)
+}
+
 // locate finds the data directory, even if the configuration has mistakes.
 func (c *cli) locate() (config.Location, error) {
 	at, err := config.Locate(c.source())

@@ -102,6 +102,14 @@ func (a Answers) Apply(before Files) (Files, error) {
 	return after, nil
 }
 
+// Ref returns the name of the model in the configuration.
+func (m *Model) Ref() string {
+	if m.Provider == "demo" {
+		return "demo"
+	}
+	return m.Provider + "/" + strings.TrimSpace(m.Name)
+}
+
 // changes adds the key to the secrets of the files, and returns the changes of the configuration.
 func (m *Model) changes(files Files) ([]Change, error) {
 	if m == nil {
@@ -142,7 +150,7 @@ func (m *Model) changes(files Files) ([]Change, error) {
 	case ok && known.Key != "" && address == known.BaseURL && !hasKey(files.Config, at("apiKey")) && !builtin:
 		return nil, fault.InvalidField("key", "Enter the API key. You get one at %s.", known.Key)
 	}
-	return append(changes, set("model", m.Provider+"/"+name)), nil
+	return append(changes, set("model", m.Ref())), nil
 }
 
 func (d *Discord) changes(files Files) ([]Change, error) {
@@ -166,6 +174,36 @@ func (d *Discord) changes(files Files) ([]Change, error) {
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path[len(a.Path)-1], b.Path[len(b.Path)-1]) })
 	return changes, nil
+}
+
+// ChangedSecrets lists the names of the secrets that differ, sorted.
+func ChangedSecrets(before, after Files) []string {
+	out := []string{}
+	for name, value := range after.Secrets {
+		if before.Secrets[name] != value {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Overridden says which values of the files have no effect, because the environment or a flag sets
+// them. The configuration is the one of the files after the change.
+func Overridden(cfg *config.Config, before, after Files) (warnings []string) {
+	keys := []string{"model", "surface.discord.token"}
+	for name := range cfg.Providers {
+		keys = append(keys, "providers."+name+".apiKey", "providers."+name+".baseURL")
+	}
+	slices.Sort(keys)
+	changed := before.Config != after.Config || len(ChangedSecrets(before, after)) > 0
+	for _, key := range keys {
+		by := cfg.OverriddenBy(key)
+		if changed && by != "" && hasKey(after.Config, strings.Split(key, ".")) {
+			warnings = append(warnings, by+" is set where Lilac was started, and overrides "+key+" of the file. Remove it there to use the file.")
+		}
+	}
+	return warnings
 }
 
 // hasKey reports whether the text has a value at a path.
