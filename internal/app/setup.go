@@ -60,6 +60,7 @@ func (s *setupService) State(context.Context) (httpapi.SetupState, error) {
 		Model: now.choice.String(), Why: now.choice.Why, Demo: demo,
 		Discord: cfg.Surface.Discord.Token.Set(), Rules: len(cfg.Rules),
 		File: s.Config.Sought, ReadOnly: s.files().ReadOnly(), CanRestart: s.web.restart != nil,
+		Portal: discord.PortalURL,
 	}
 	_, undo, err := s.files().Previous()
 	if err != nil {

@@ -47,9 +47,11 @@ type SetupState struct {
 	// Undo means that the file from before the last change exists.
 	Undo bool `json:"undo"`
 	// CanRestart means that the program can restart itself.
-	CanRestart bool            `json:"canRestart"`
-	Providers  []SetupProvider `json:"providers"`
-	Templates  []SetupTemplate `json:"templates"`
+	CanRestart bool `json:"canRestart"`
+	// Portal is where to create a bot for Discord.
+	Portal    string          `json:"portal"`
+	Providers []SetupProvider `json:"providers"`
+	Templates []SetupTemplate `json:"templates"`
 }
 
 // SetupProvider is a service that offers models.

@@ -9,6 +9,9 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
+// PortalURL is where people create applications and their bots.
+const PortalURL = "https://discord.com/developers/applications"
+
 // maxSurveyed bounds the servers whose channels a survey lists. Each costs three requests.
 const maxSurveyed = 25
 
