@@ -64,7 +64,7 @@ var Providers = []Provider{
 	{Name: "gemini", Title: "Google (Gemini)", Key: "https://aistudio.google.com/apikey", Model: "gemini-3.8-flash"},
 	{Name: "openrouter", Title: "OpenRouter (many models)", BaseURL: "https://openrouter.ai/api/v1", Key: "https://openrouter.ai/settings/keys"},
 	{Name: "ollama", Title: "Ollama (on this machine)", BaseURL: "http://127.0.0.1:11434/v1"},
-	{Name: "custom", Title: "Another OpenAI-compatible address"},
+	{Name: "custom", Title: "Other (OpenAI-compatible)"},
 	{Name: "demo", Title: "Demo (built in, offline)"},
 }
 

@@ -32,9 +32,9 @@ func (s Store) Read() (Files, error) {
 	if err != nil {
 		return Files{}, fault.Wrap(fault.Invalid, err, "The configuration file %s cannot be read", s.Path)
 	}
-	raw, err := readAll(s.secrets())
+	raw, err := readAll(s.SecretsPath())
 	if err != nil {
-		return Files{}, fault.Wrap(fault.Invalid, err, "The secrets file %s cannot be read", s.secrets())
+		return Files{}, fault.Wrap(fault.Invalid, err, "The secrets file %s cannot be read", s.SecretsPath())
 	}
 	secrets, err := config.ParseSecrets(raw)
 	if err != nil {
@@ -59,7 +59,8 @@ func readAll(path string) ([]byte, error) {
 	return data, err
 }
 
-func (s Store) secrets() string { return filepath.Join(s.DataDir, config.SecretsFile) }
+// SecretsPath returns the path of the secrets file.
+func (s Store) SecretsPath() string { return filepath.Join(s.DataDir, config.SecretsFile) }
 
 // Proposal returns the files in the form that config.Load checks.
 func (f Files) Proposal() (*config.Proposal, error) {
@@ -138,7 +139,7 @@ func (s Store) writeSecrets(now, after Files) error {
 	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
 	}
-	if err := replaceFile(s.secrets(), data, 0o600); err != nil {
+	if err := replaceFile(s.SecretsPath(), data, 0o600); err != nil {
 		return fmt.Errorf("write the secrets: %w", err)
 	}
 	return nil

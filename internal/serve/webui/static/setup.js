@@ -4,6 +4,7 @@ import * as api from './api.js';
 import { el } from './element.js';
 import { money } from './format.js';
 import { to } from './router.js';
+import { often } from './rules.js';
 
 export const title = 'Set up';
 
@@ -340,7 +341,7 @@ const secretOf = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) =
 function trialOf(t) {
   if (!t.rule) return [notice('warn', t.problem || 'No rule would handle this event.')];
   return [
-    el('p', {}, 'The rule ', el('code', {}, t.rule), t.does === 'agent' ? ' wakes the agent in ' : ` ${t.does} in `, el('b', {}, (t.session ?? '').replace(/^title:/, '')), t.rate ? `, at most ${t.rate}` : '', '.'),
+    el('p', {}, 'The rule ', el('code', {}, t.rule), t.does === 'agent' ? ' wakes the agent in ' : ` ${t.does} in `, el('b', {}, (t.session ?? '').replace(/^title:/, '')), t.rate ? `, at most ${often(t.rate)}` : '', '.'),
     t.problem ? notice('warn', t.problem) : '',
     t.prompt ? el('pre', { tabIndex: 0, 'aria-label': 'What the agent is told' }, t.prompt) : '',
   ];

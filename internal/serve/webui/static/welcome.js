@@ -18,6 +18,6 @@ export async function draw(box) {
     el('h2', {}, 'Welcome to Lilac'),
     el('p', {}, 'An AI agent that never loses a message: it answers you here, on Discord, and in the terminal, and reacts to events.'),
     el('p', { className: 'quiet' }, 'You are talking to the built-in demo model. It works offline and only plays a conversation; try “help”.'),
-    el('p', {}, link('Connect a real model')),
+    el('p', {}, link('Set up Lilac in three steps')),
   ] : [el('p', { className: 'quiet' }, `${state.model} answers.`)]));
 }
