@@ -59,7 +59,7 @@ func (s *setupService) State(context.Context) (httpapi.SetupState, error) {
 		Fresh: demo && !cfg.Surface.Discord.Token.Set() && len(cfg.Rules) == 0 && len(cfg.Model) == 0,
 		Model: now.choice.String(), Why: now.choice.Why, Demo: demo,
 		Discord: cfg.Surface.Discord.Token.Set(), Rules: len(cfg.Rules),
-		File: s.Config.Sought, ReadOnly: s.files().ReadOnly(), CanRestart: s.web.restart != nil,
+		File: s.Config.Sought, ReadOnly: s.files().ReadOnly(), CanRestart: s.restart != nil,
 		Portal: discord.PortalURL,
 	}
 	_, undo, err := s.files().Previous()
@@ -233,7 +233,7 @@ func TryRule(cfg *config.Config, r *setup.Rule, before setup.Files) (environment
 	if err != nil {
 		return environment.Trial{}, err
 	}
-	return environment.Try(append(rules, cfg.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))...), e, cfg.WebhookTools), nil
+	return environment.Try(append(rules, cfg.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))...), e, cfg.SourceTools), nil
 }
 
 // Change implements [httpapi.Setup].
@@ -302,11 +302,11 @@ func (s *setupService) describe(before, after setup.Files, next *config.Config, 
 
 // Restart implements [httpapi.Setup].
 func (s *setupService) Restart(ctx context.Context) error {
-	if s.web.restart == nil {
+	if s.restart == nil {
 		return fault.New(fault.Unavailable, "Lilac cannot restart itself here. Stop it, and start it again.")
 	}
 	s.Logger.InfoContext(ctx, "restarting: the operator asked for it")
-	s.web.restart(ErrRestart)
+	s.restart(ErrRestart)
 	return nil
 }
 

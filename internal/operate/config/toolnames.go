@@ -5,12 +5,16 @@ import (
 	"maps"
 	"slices"
 
+	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 )
 
-// WebhookTools returns what the requests of a webhook may use; zero for the default.
-func (c *Config) WebhookTools(name string) grant.Tools {
+// SourceTools implements [environment.SourceTools].
+func (c *Config) SourceTools(origin event.Type, name string) grant.Tools {
+	if origin == event.SourceReceived {
+		return c.Sources[name].Tools.Tools("the source " + name)
+	}
 	return c.Webhooks[name].Tools.Tools("the webhook " + name)
 }
 
@@ -59,6 +63,9 @@ func (c *Config) toolLists() map[string]grant.Config {
 	}
 	for name, w := range c.Webhooks {
 		out["webhooks."+name+".tools"] = w.Tools
+	}
+	for name, s := range c.Sources {
+		out["sources."+name+".tools"] = s.Tools
 	}
 	for id, channel := range c.Surface.Discord.Channels {
 		out["surface.discord.channels."+id+".tools"] = channel.Tools
