@@ -32,6 +32,7 @@ type api struct {
 	renderer    *markdownRenderer
 	logins      *loginRoutes
 	models      modelRoutes
+	setups      setups
 
 	errors *errorWriter
 	guard  *guard
@@ -42,7 +43,7 @@ func newAPI(o Options) *api {
 	t := o.Tables
 	a := &api{page: o.Page, guard: newGuard(o), errors: &errorWriter{log: o.Logger, now: o.Now}}
 	a.sessions = &sessions{db: o.DB, table: t.Sessions, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
-	a.models = modelRoutes{o.Models}
+	a.models, a.setups = modelRoutes{o.Models}, setups{o.Setup}
 	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()

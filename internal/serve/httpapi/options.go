@@ -76,6 +76,8 @@ type Options struct {
 
 	// Models is nil on a server without models to choose from.
 	Models Models
+	// Setup is nil on a server that cannot change its configuration.
+	Setup Setup
 
 	// Health reports the state of the parts of the program; nil means ready.
 	Health  func() health.Report

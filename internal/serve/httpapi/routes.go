@@ -118,7 +118,7 @@ func header(name, doc string) param {
 // routes is the table of all routes.
 func (a *api) routes() []route {
 	sessions, rules, workflows, tasks, tokens := a.sessions.available, a.rules.available, a.workflows.available, a.tasks.available, a.toolTokens.available
-	return []route{
+	return append(a.setups.routes(), []route{
 		// Conversations
 		{
 			method: "POST", path: "/sessions", needs: sessions, summary: "Create a conversation.",
@@ -381,5 +381,5 @@ func (a *api) routes() []route {
 			method: "GET", path: "/openapi.json", summary: "Get this document.",
 			status: 200, result: "The document.", endpoint: directJSON[none, map[string]any](a.operations.openAPI),
 		},
-	}
+	}...)
 }

@@ -67,6 +67,7 @@ type fake struct {
 	// now.
 	streams, open int
 	views         views
+	setup         setup
 	server        *http.Server
 }
 
@@ -253,6 +254,7 @@ func (f *fake) routes() http.Handler {
 	})
 	api("GET /events", f.stream)
 	f.viewRoutes(api)
+	f.setupRoutes(api)
 	for _, said := range []string{"continue", "stop"} {
 		api("POST /requests/{id}/"+said, func(_ http.ResponseWriter, r *http.Request) any {
 			f.set(func() { f.answers = append(f.answers, said+" "+r.PathValue("id")) })

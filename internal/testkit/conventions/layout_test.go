@@ -77,6 +77,7 @@ var neighbors = map[string]string{
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
 	"operate/doctor":   "operate/client operate/config",
+	"operate/setup":    "operate/config",
 	"operate/toolcli":  "serve/toolwire",
 	"operate/terminal": "operate/client operate/terminal/markdown",
 
