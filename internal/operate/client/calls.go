@@ -180,6 +180,16 @@ func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer)
 	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/"+string(a), struct{}{}, nil)
 }
 
+// Reply answers the question of a paused request: with once, always, no, continue or stop,
+// or with a text for a question of the agent.
+func (c *Client) Reply(ctx context.Context, requestID string, a session.Answer, reply string) error {
+	in := map[string]string{"answer": string(a)}
+	if reply != "" {
+		in["reply"] = reply
+	}
+	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/answer", in, nil)
+}
+
 // Requests lists requests, newest first; an empty session means all. Next is as in
 // [Client.Sessions].
 func (c *Client) Requests(ctx context.Context, sessionID string, p Page) (requests []session.Request, next string, err error) {

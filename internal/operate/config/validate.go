@@ -30,7 +30,7 @@ type checker struct{ *Config }
 func (c checker) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools,
+		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.checkPolicy, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools,
 	} {
 		found = append(found, check())
 	}

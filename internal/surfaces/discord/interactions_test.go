@@ -2,6 +2,7 @@ package discord_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -16,13 +17,14 @@ import (
 
 // desk records the interactions that users triggered.
 type desk struct {
-	mu      sync.Mutex
-	running string
-	asker   string
-	stopped []string
-	asked   []surface.Message
-	renewed []string
-	wait    chan struct{}
+	mu       sync.Mutex
+	running  string
+	asker    string
+	stopped  []string
+	answered []string
+	asked    []surface.Message
+	renewed  []string
+	wait     chan struct{}
 	// hold, if not nil, blocks the lookup of the asker until it is closed.
 	hold chan struct{}
 }
@@ -48,6 +50,16 @@ func (d *desk) Stop(_ *db.Tx, request string, by surface.User) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopped = append(d.stopped, request+" by "+by.Name)
+	return nil
+}
+
+func (d *desk) Answer(_ *db.Tx, request string, pause, answer int, by surface.User) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if by.ID != d.asker {
+		return fault.New(fault.Denied, "You may not approve this.")
+	}
+	d.answered = append(d.answered, fmt.Sprintf("%s %d %d by %s", request, pause, answer, by.Name))
 	return nil
 }
 
