@@ -44,14 +44,14 @@ func TestARunStopsBeforeACallThatNeedsAnAnswer(t *testing.T) {
 	}
 
 	asks = false
-	h2 := newHost()
+	h.log = nil
 	in := question()
 	in.Step, in.Text, in.Offset = 1, "One.", 4
 	in.Pending = &agent.PendingStep{
 		Message: chat.Message{Role: chat.Assistant, Parts: []chat.Part{chat.TextPart("One."), call("a", "write", `{}`), call("b", "bash", `{}`), call("c", "write", `{}`)}},
 		Results: map[string]chat.Part{"a": chat.ToolResult("a", "write", "write", false)}, Started: map[string]bool{},
 	}
-	out = play(t, t.Context(), &model{script: []reply{say("Two.")}}, cfg, in, h2)
+	out = play(t, t.Context(), &model{script: []reply{say("Two.")}}, cfg, in, h)
 	if out.Err != nil || !slices.Equal(ran, []string{"a", "b", "c"}) {
 		t.Errorf("ended with %v after %v", out.Err, ran)
 	}
