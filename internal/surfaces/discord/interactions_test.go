@@ -196,6 +196,41 @@ func TestARequestWithALongIdCanBeStopped(t *testing.T) {
 	}
 }
 
+// The buttons of a question name the question and the answer, also if the request's id is
+// too long for them.
+func TestQuestionsAreAnsweredWithButtons(t *testing.T) {
+	for name, request := range map[string]string{"a short id": "discord:7:9", "a long id": "env:7:webhook." + strings.Repeat("a1b2", 20)} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, discordtest.Options{})
+			d := &desk{asker: w.ann.ID}
+			o := w.options()
+			o.Interactions = d
+			a, _ := w.connected(o)
+			w.knowsCommands()
+			s := say(w, "May I?", "act-1")
+			s.Buttons = []surface.Button{{ID: surface.AnswerButton(2, 1, request), Label: "Always here"}}
+			m, err := a.Send(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.RequestID = request
+			if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return store.SurfaceCache{}.PutMessage(tx, m) }); err != nil {
+				t.Fatal(err)
+			}
+			button := w.server.Ours(w.channel)[0].Buttons[0].ID
+			if got := w.answered(w.server.Press(w.channel, m.ID, w.bob.ID, button)); got != "You may not approve this." {
+				t.Errorf("somebody else is told %q", got)
+			}
+			if got := w.answered(w.server.Press(w.channel, m.ID, w.ann.ID, button)); got != "Your answer counts." {
+				t.Errorf("who may is told %q", got)
+			}
+			if len(d.answered) != 1 || d.answered[0] != request+" 2 1 by Ann" {
+				t.Errorf("answered %q", d.answered)
+			}
+		})
+	}
+}
+
 func TestCommandsAreAnswered(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	d := &desk{wait: make(chan struct{})}

@@ -45,5 +45,7 @@ export function questionOf(paused, answer) {
     const shown = new TextEncoder().encode(input).length;
     body.push(el('p', { className: 'note' }, shown < bytes ? `These are the first ${shown} of ${bytes} bytes; Requests has all of them. ` : '', `SHA-256 of the input: ${hash}`));
   }
-  return el('div', { className: 'limit', role: 'group', 'aria-label': paused.question }, ...body, el('div', { className: 'actions' }, ...buttons));
+  const node = el('div', { className: 'limit', role: 'group', 'aria-label': paused.question }, ...body, el('div', { className: 'actions' }, ...buttons));
+  node.dataset.key = `question-${pause}`; // another question never gets these buttons
+  return node;
 }
