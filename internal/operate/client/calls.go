@@ -190,6 +190,18 @@ func (c *Client) Reply(ctx context.Context, requestID string, a session.Answer, 
 	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/answer", in, nil)
 }
 
+// Approvals lists what was allowed for all calls of a tool in a conversation.
+func (c *Client) Approvals(ctx context.Context, sessionID string) ([]session.Standing, error) {
+	var out struct{ Approvals []session.Standing }
+	err := c.Call(ctx, "GET", "/sessions/"+url.PathEscape(sessionID)+"/approvals", nil, &out)
+	return out.Approvals, err
+}
+
+// RevokeApprovals revokes those of a tool; "" means all tools.
+func (c *Client) RevokeApprovals(ctx context.Context, sessionID, tool string) error {
+	return c.Call(ctx, "DELETE", "/sessions/"+url.PathEscape(sessionID)+"/approvals?tool="+url.QueryEscape(tool), nil, nil)
+}
+
 // Requests lists requests, newest first; an empty session means all. Next is as in
 // [Client.Sessions].
 func (c *Client) Requests(ctx context.Context, sessionID string, p Page) (requests []session.Request, next string, err error) {

@@ -68,6 +68,9 @@ type Options struct {
 	Sources   *Sources
 	Tasks     Tasks
 
+	// Approvals is nil on a server without a runner.
+	Approvals Approvals
+
 	// Models is nil on a server without models to choose from.
 	Models Models
 

@@ -274,6 +274,15 @@ func (a *api) routes() []route {
 			status:      200, result: "Accepted and durable.", endpoint: replyTo(requiredBody, a.requests.reply),
 		},
 		{
+			method: "GET", path: "/sessions/{id}/approvals", needs: a.approvals.available, summary: "List the approvals that hold for all calls of a tool in a conversation.",
+			status: 200, result: "The approvals.", endpoint: reply(a.approvals.list),
+		},
+		{
+			method: "DELETE", path: "/sessions/{id}/approvals", needs: a.approvals.available, summary: "Revoke approvals, so that people are asked again.",
+			params: []param{{name: "tool", doc: "Only those of this tool.", schema: `{"type":"string"}`}},
+			status: 204, result: "Revoked.", endpoint: noContent(a.approvals.revoke),
+		},
+		{
 			method: "GET", path: "/tasks", needs: tasks, summary: "List background tasks, newest first.", params: list(sessionParam),
 			status: 200, result: "The tasks.", endpoint: reply(a.tasks.list),
 		},
