@@ -129,7 +129,7 @@ func (r *run) watchLimits(ctx context.Context, req llm.Request) *limitWatch {
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	// The prompt counts unless it alone exceeds a limit: otherwise, no answer to "continue"
 	// could bring the request any further.
-	w.before = r.usage.Add(r.estimateUsage(req, chat.Message{}))
+	w.before = r.usage.Add(r.cfg.estimateUsage(req, chat.Message{}))
 	if r.host.CheckLimits(w.ctx, w.before) != nil {
 		w.before = r.usage
 	}
@@ -145,7 +145,7 @@ func (w *limitWatch) check() {
 	if w.stopped {
 		return
 	}
-	output := w.run.priced(chat.Usage{OutputTokens: w.output.Load()})
+	output := w.run.cfg.priced(chat.Usage{OutputTokens: w.output.Load()})
 	if err := w.run.host.CheckLimits(w.ctx, w.before.Add(output)); err != nil {
 		w.err = err
 		w.cancel(errLimit)

@@ -214,10 +214,10 @@ func (r *run) askSummary(ctx context.Context, req llm.Request) (string, chat.Usa
 		}
 		watch.count(c, &tokens)
 		if _, err := size.add(c); err != nil {
-			return "", r.estimateUsage(req, chat.Text(chat.Assistant, ""))
+			return "", r.cfg.estimateUsage(req, chat.Text(chat.Assistant, ""))
 		}
 		if c.Kind == llm.ChunkDone {
-			used := r.usageOf(c.Usage, req, c.Message)
+			used := r.cfg.usageOf(c.Usage, req, c.Message)
 			if c.Stop == llm.StopLength || c.Stop == llm.StopRefusal {
 				return "", used
 			}

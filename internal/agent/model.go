@@ -57,7 +57,7 @@ func (r *run) callModel() answer {
 		System: r.cfg.System, Messages: prompt, Tools: r.specs,
 		MaxOutputTokens: r.outputLimit(prompt),
 		Session:         r.in.SessionID,
-		SilenceLimit:    r.silenceLimit(),
+		SilenceLimit:    r.attempts.silenceLimit(),
 	}
 	begun := time.Now()
 	heard := begun
@@ -93,11 +93,11 @@ func (r *run) callModel() answer {
 		a.message = s.message()
 		a.stop = llm.StopOther
 		if s.streamed {
-			a.usage = r.estimateUsage(req, a.message)
+			a.usage = r.cfg.estimateUsage(req, a.message)
 		}
 		return a
 	}
-	a.usage = r.usageOf(a.usage, req, a.message)
+	a.usage = r.cfg.usageOf(a.usage, req, a.message)
 	a.message = r.normalize(a.message, a.stop)
 	a.err = s.reconcile(a.message.Text())
 	a.streamed = s.streamed
@@ -310,31 +310,6 @@ func unusedCallID(taken map[string]bool, step, part int) string {
 	return id
 }
 
-// usageOf returns the usage of a finished call: the reported one, or an estimate if the
-// provider reported none, so that limits work with every provider.
-func (r *run) usageOf(reported chat.Usage, req llm.Request, said chat.Message) chat.Usage {
-	if reported == (chat.Usage{}) {
-		return r.estimateUsage(req, said)
-	}
-	return r.priced(reported)
-}
-
-// priced computes the cost unless the adapter did.
-func (r *run) priced(u chat.Usage) chat.Usage {
-	if u.CostMicros == 0 {
-		u.CostMicros = r.cfg.Model.Info().Price.Cost(u)
-	}
-	return u
-}
-
-// estimateUsage estimates the usage of a call without a report.
-func (r *run) estimateUsage(req llm.Request, said chat.Message) chat.Usage {
-	return r.priced(chat.Usage{
-		InputTokens:  int64(overheadTokens(req.System, req.Tools) + EstimateTokens(req.Messages)),
-		OutputTokens: int64(EstimateTokens([]chat.Message{said})),
-	})
-}
-
 // retry prepares the next attempt after a failed call, or returns an error for people.
 func (r *run) retry(a answer) error {
 	r.discardUsage(a.usage)
@@ -346,7 +321,7 @@ func (r *run) retry(a answer) error {
 		f = fault.Wrap(fault.KindOf(a.err), a.err, "The model call failed for an unknown reason.")
 	}
 	if f.Code == llm.CodeSilent {
-		r.silence += a.silence
+		r.attempts.silence += a.silence
 	}
 	var delay time.Duration
 	switch {
@@ -359,30 +334,14 @@ func (r *run) retry(a answer) error {
 		return fault.Wrap(f.Kind, a.err, "%s The provider asks to wait %s.", f.Message, f.RetryAfter.Round(time.Second))
 	default:
 		var ok bool
-		if delay, ok = r.retryDelay(f); !ok {
-			return r.lastFailure(f, a.err)
+		if delay, ok = r.attempts.next(f, r.cfg); !ok {
+			return r.attempts.lastFailure(f, a.err)
 		}
-		r.failures++
 	}
 	if err := r.recordFailure(a.err, delay); err != nil {
 		return err
 	}
 	return r.wait(delay)
-}
-
-// lastFailure returns the error of a call that is not repeated anymore.
-func (r *run) lastFailure(f *fault.Error, cause error) error {
-	if r.failures == 0 {
-		return f
-	}
-	return fault.Wrap(f.Kind, cause, "%s It was tried %d times.", f.Message, r.failures+1)
-}
-
-func (r *run) backoff(retry int) time.Duration {
-	if r.cfg.Backoff != nil {
-		return r.cfg.Backoff(retry)
-	}
-	return min(maxBackoff, time.Second<<min(retry, 5))
 }
 
 // wait returns after delay, or earlier after an interrupt or when the run stops.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"time"
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
@@ -12,28 +11,27 @@ const (
 	// longConversation is the size, in tokens, from which an unexplained refusal may mean
 	// that the conversation is too long. Local servers have windows of 4,096 tokens.
 	longConversation = 2_000
-	// maxSilence limits the silence of a model in all attempts of a step together:
-	// surfaces give up on an answer after five minutes. A model whose own limit is longer
-	// gets one attempt.
-	maxSilence = 5 * time.Minute
-	// minSilenceLimit is the shortest time in which another attempt makes sense.
-	minSilenceLimit = 30 * time.Second
 )
 
 // changesPrompt reports whether a refused prompt is worth another call after a change,
 // and plans the change: media become notes, or older messages become a summary.
 func (r *run) changesPrompt(f *fault.Error) bool {
 	refused := f.Kind == fault.Invalid && f.Code == ""
+	tooLong := f.Code == llm.CodeContextLength
+	media := r.mediaReplaced.next(r.conv)
 	switch {
-	case f.Code == llm.CodeContextLength:
+	case tooLong && (r.compactionForced || llm.IsBodyTooLarge(f)) && media != r.mediaReplaced:
+		// Images are most of a large body, and many tokens.
+		r.mediaReplaced = media
+	case tooLong:
 		if r.compactionForced {
 			return false
 		}
 		r.compactionForced, r.mustCompact = true, true
-	case r.mayRefuseMedia(f) && r.mediaReplaced.next(r.conv) != r.mediaReplaced:
+	case r.mayRefuseMedia(f) && media != r.mediaReplaced:
 		// The image or document stays in the history, so every later request of the
 		// conversation would fail.
-		r.mediaReplaced = r.mediaReplaced.next(r.conv)
+		r.mediaReplaced = media
 	case refused && !r.compactionForced && len(r.conv) > 2 && EstimateTokens(r.conv) >= longConversation:
 		r.compactionForced, r.mustCompact, r.guess = true, true, f
 	default:
@@ -51,7 +49,7 @@ func (r *run) mayRefuseMedia(f *fault.Error) bool {
 	case f.Code != "":
 		return false
 	case f.Kind == fault.Unavailable:
-		return r.failures > 0
+		return r.attempts.failures > 0
 	}
 	return f.Kind == fault.Invalid || f.Kind == fault.NotFound || f.Kind == fault.TooLarge
 }
@@ -70,23 +68,4 @@ func tooLongError(f *fault.Error) error {
 	long := fault.Wrap(f.Kind, f, "The conversation is too long for the model, even after older messages were summarised. Begin a new conversation, or send less at once. %s", f.Message)
 	long.Code = llm.CodeContextLength
 	return long
-}
-
-// retryDelay returns the delay before the next attempt. ok is false if there must be none: after
-// the last retry, or if the model has been silent for so long that another attempt could
-// exceed maxSilence.
-func (r *run) retryDelay(f *fault.Error) (delay time.Duration, ok bool) {
-	delay = max(r.backoff(r.failures), f.RetryAfter)
-	if r.silence > 0 {
-		r.silence += delay
-	}
-	return delay, r.failures < r.cfg.Retries && (f.Code != llm.CodeSilent || maxSilence-r.silence >= minSilenceLimit)
-}
-
-// silenceLimit bounds the silence of the next attempt; 0 leaves it to the model's settings.
-func (r *run) silenceLimit() time.Duration {
-	if r.silence == 0 {
-		return 0
-	}
-	return max(maxSilence-r.silence, minSilenceLimit)
 }

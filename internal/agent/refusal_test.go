@@ -57,6 +57,12 @@ func TestContextLengthErrorNamesTheSetting(t *testing.T) {
 	}
 }
 
+// refusal returns the error of an adapter for a response.
+func refusal(status int, body string) error {
+	_, endpoint := llm.Options{Model: "m"}.Endpoint("acme", "Acme")
+	return endpoint.Fault(llm.Refusal(status, nil, []byte(body), time.Now()))
+}
+
 func TestRefusedMediaBecomesANote(t *testing.T) {
 	broken := reply{err: fault.New(fault.Unavailable, "The server has trouble.")}
 	for name, c := range map[string]struct {
@@ -66,6 +72,9 @@ func TestRefusedMediaBecomesANote(t *testing.T) {
 	}{
 		"404":                 {[]reply{{err: fault.New(fault.NotFound, "No endpoints.")}, say("Hi")}, 2, false},
 		"413":                 {[]reply{{err: fault.New(fault.TooLarge, "Too large.")}, say("Hi")}, 2, false},
+		"413, a proxy":        {[]reply{{err: refusal(413, "<html>413 Request Entity Too Large</html>")}, say("Hi")}, 2, false},
+		"413, Anthropic":      {[]reply{{err: refusal(413, `{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`)}, say("Hi")}, 2, false},
+		"a payload":           {[]reply{{err: refusal(400, `{"error":{"message":"Request payload size exceeds the limit: 20971520 bytes."}}`)}, say("Hi")}, 2, false},
 		"recognized by words": {[]reply{{err: &fault.Error{Kind: fault.Invalid, Code: llm.CodeMediaRefused, Message: "No images."}}, say("Hi")}, 2, false},
 		"500, once":           {[]reply{broken, say("Hi")}, 2, true},
 		"500, again":          {[]reply{broken, broken, say("Hi")}, 3, false},

@@ -75,10 +75,11 @@ func (s *sentences) add(text string, limit int) error {
 	return nil
 }
 
-// noteCalls notes the tool calls of an answer, and returns an error if the model has
-// repeated the same calls more than the bound allows.
-func (r *run) noteCalls(calls []chat.Part) error {
-	limit := r.cfg.Bounds.Repeats
+// toolCalls finds repeated tool calls.
+type toolCalls struct{ seen cycles }
+
+// add returns an error if the model has repeated the same calls more than limit times.
+func (t *toolCalls) add(calls []chat.Part, limit int) error {
 	if limit <= 0 {
 		return nil
 	}
@@ -87,7 +88,7 @@ func (r *run) noteCalls(calls []chat.Part) error {
 		if invalid, is := inputError(c); is {
 			input = invalid
 		}
-		if r.calls.add(maphash.String(hashSeed, c.ToolName+"\x00"+input)) > limit {
+		if t.seen.add(maphash.String(hashSeed, c.ToolName+"\x00"+input)) > limit {
 			return codedError(fault.LimitReached, CodeRepeats, fmt.Sprintf(
 				"The model called the tool %s more than %d times in a row with the same arguments, so the request was ended (limits.repeats). Ask again, or ask differently.", c.ToolName, limit))
 		}
@@ -95,15 +96,16 @@ func (r *run) noteCalls(calls []chat.Part) error {
 	return nil
 }
 
-// recallCalls notes the calls since the last message of a person or an event.
-func (r *run) recallCalls() {
-	r.calls = cycles{}
-	for _, m := range r.conv {
+// recallCalls returns the calls of a conversation since the last message of a person or an
+// event.
+func recallCalls(conv []chat.Message, limit int) (t toolCalls) {
+	for _, m := range conv {
 		switch m.Role {
 		case chat.User:
-			r.calls = cycles{}
+			t = toolCalls{}
 		case chat.Assistant:
-			_ = r.noteCalls(m.ToolCalls()) // the next call reports it
+			_ = t.add(m.ToolCalls(), limit) // the next call reports it
 		}
 	}
+	return t
 }

@@ -57,17 +57,16 @@ type run struct {
 	usage     chat.Usage
 	discarded chat.Usage // usage of answers that were discarded since the last record
 
-	failures         int           // of the current step
-	silence          time.Duration // of the failed calls of the current step that were silent
-	emptyAnswers     int           // of the current step
-	compactionForced bool          // the provider refused the current step as too long, so it was compacted
+	attempts         attempts // of the current step
+	emptyAnswers     int      // of the current step
+	compactionForced bool     // the provider refused the current step as too long, so it was compacted
 	mustCompact      bool
 	guess            *fault.Error // the refusal that may mean that the prompt is too long
 	mediaReplaced    mediaScope   // the media that are replaced by their names, because the provider refused a prompt with them
 	unseenBudget     int          // maximum size of the messages that the model has not seen, in tokens
 	interrupted      bool         // an interrupt stopped a call and was not delivered yet
 	emptyInterrupts  int          // interrupts in a row without a message
-	calls            cycles       // the tool calls since the last message
+	calls            toolCalls    // the tool calls since the last message
 }
 
 func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
@@ -78,7 +77,7 @@ func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
 		text:  in.Text, offset: max(in.Offset, int64(len(in.Text))),
 		step: in.Step, usage: in.Usage,
 	}
-	r.recallCalls()
+	r.calls = recallCalls(r.conv, cfg.Bounds.Repeats)
 	for _, t := range cfg.Tools {
 		r.tools[t.Spec().Name] = t
 	}
@@ -205,7 +204,7 @@ func (r *run) collectMessages() error {
 func (r *run) inject(injected []Injected) {
 	for _, i := range injected {
 		r.conv = append(r.conv, i.Messages...)
-		r.calls = cycles{}
+		r.calls = toolCalls{}
 	}
 }
 
@@ -299,7 +298,7 @@ func (r *run) record(a answer, interrupted bool) error {
 	if a.withoutThinking {
 		r.conv = dropThinking(r.conv)
 	}
-	r.failures, r.silence, r.emptyAnswers, r.compactionForced, r.guess = 0, 0, 0, false, nil
+	r.attempts, r.emptyAnswers, r.compactionForced, r.guess = attempts{}, 0, false, nil
 	return nil
 }
 
@@ -322,7 +321,7 @@ func (r *run) completeStep(m chat.Message, p PendingStep) (ended bool, err error
 		return false, r.hostError("append step", err)
 	}
 	r.conv = append(r.conv, messages...)
-	if err := r.noteCalls(calls); err != nil && r.ctx.Err() == nil {
+	if err := r.calls.add(calls, r.cfg.Bounds.Repeats); err != nil && r.ctx.Err() == nil {
 		return false, err
 	}
 	if len(calls) > 0 || p.Interrupted {

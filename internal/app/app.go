@@ -13,6 +13,7 @@ import (
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
@@ -45,11 +46,21 @@ type Options struct {
 	Manager notify.Manager
 	// Seams are empty except in tests of the real program.
 	Seams Seams
+
+	// lease is the ownership of the database on PostgreSQL; nil on SQLite.
+	lease *db.Lease
 }
 
 // Run runs the whole program until ctx ends or a component fails. It returns nil after a
 // graceful stop, even if the stop came during the start.
-func Run(ctx context.Context, o Options) (err error) {
+func Run(ctx context.Context, o Options) error {
+	if o.Config.Database.URL.Postgres() {
+		return runNode(ctx, o)
+	}
+	return runOnce(ctx, o)
+}
+
+func runOnce(ctx context.Context, o Options) (err error) {
 	p, err := build(ctx, o)
 	if err != nil {
 		return unlessStopped(ctx, err)
@@ -84,7 +95,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	b := &base{Options: o}
 	p := &program{base: b, monitoring: newMonitoring(b), fileAtStart: stateOf(o.Config.Sought)}
 	p.web = newWebServer(b, p.monitoring)
-	b.box = sandbox.Start(ctx, sandbox.Mode(o.Config.Sandbox.Mode))
+	b.box = sandbox.Start(ctx, o.Config.Sandbox.Mode)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -140,7 +151,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	}
 	p.env = environment.New(environment.Options{
 		Intake: p.sources.intake,
-		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: names{p.base}.ruleSessions(), Logger: p.Logger, Webhook: p.webhookTools,
+		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: names{p.base}.ruleSessions(), Logger: p.Logger, SourceTools: p.sourceTools,
 		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
 	})
 	return nil
@@ -176,6 +187,7 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return p.workflows.Run(failed) })
 	work.Go(func() error { return p.sources.clock.Run(failed) })
 	work.Go(func() error { return p.sources.files.Run(failed) })
+	work.Go(func() error { return p.sources.programs.Run(failed) })
 	work.Go(func() error { return clean(failed, cleaner{p.base}.removeOld) })
 	work.Go(func() error { return p.tellOfSandbox(failed) })
 	for _, s := range p.platforms {
@@ -197,7 +209,11 @@ func (p *program) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		p.Logger.Info("stopping")
-		p.tell(notify.Stopping)
+		if p.leaseLost() {
+			stopCores() // another process may begin: commands end before the last responses
+		} else {
+			p.tell(notify.Stopping)
+		}
 		httpErr = p.web.stop()
 	case <-failed.Done():
 		httpErr = p.web.stop()

@@ -48,7 +48,14 @@ func openBlobs(c *config.Config) (*store.Blobs, error) {
 // warnOfLostDatabase logs a warning if the start is about to create a database although there
 // are stored files, because the old database is then probably lost.
 func (b *base) warnOfLostDatabase() {
-	if info, err := os.Stat(filepath.Join(b.Config.DataDir, db.FileName)); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(filepath.Join(b.Config.DataDir, db.FileName))
+	if b.Config.Database.URL.Postgres() {
+		if err == nil && info.Size() > 0 {
+			b.Logger.Warn("the data directory also has a database of SQLite, which is not used: database.url selects PostgreSQL", "data", b.Config.DataDir)
+		}
+		return
+	}
+	if err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if _, err := os.Stat(filepath.Join(b.Config.DataDir, "blobs")); err == nil {

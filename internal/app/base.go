@@ -12,7 +12,6 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/delivery"
-	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
 )
@@ -60,8 +59,8 @@ func (c *cores) isPlatform(client string) bool {
 func (b *base) openStore(ctx context.Context, published func([]event.Event)) (err error) {
 	b.warnOfLostDatabase()
 	b.db, err = db.Open(ctx, db.Options{
-		Dir: b.Config.DataDir, Logger: b.Logger, OnCommit: b.Seams.onCommit(b.Config.DataDir), OnPublish: published,
-		Migrations: slices.Concat(redisbus.Migrations, store.Migrations),
+		Dir: b.Config.DataDir, URL: b.databaseURL(), Lease: b.lease, Logger: b.Logger, OnCommit: b.Seams.onCommit(b.Config.DataDir), OnPublish: published,
+		Migrations: migrations(),
 	})
 	if err != nil {
 		return err
@@ -75,4 +74,12 @@ func (b *base) openStore(ctx context.Context, published func([]event.Event)) (er
 	b.store = store.New(b.db)
 	b.blobs, err = openBlobs(b.Config)
 	return err
+}
+
+// databaseURL returns the address of the database on PostgreSQL, or "" for SQLite.
+func (b *base) databaseURL() string {
+	if url := b.Config.Database.URL; url.Postgres() {
+		return url.Reveal()
+	}
+	return ""
 }

@@ -54,7 +54,7 @@ var _ builtin.Access = (*toolService)(nil)
 
 // open listens for calls. After an error, close must be called as well.
 func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err error) {
-	c.confined = sandbox.Mode(c.Config.Sandbox.Mode) != sandbox.ModeOff
+	c.confined = c.Config.Sandbox.Mode != sandbox.ModeOff
 	c.operators = &toolserver.Operators{DB: c.db, Table: store.OperatorTokens{}}
 	if c.sockets, err = rundir.Open(c.Config.DataDir); err != nil {
 		return err

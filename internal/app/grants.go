@@ -5,6 +5,7 @@ import (
 
 	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
@@ -76,7 +77,7 @@ func (p *base) namedPlaceGrant(q db.Queryer, name string) (grant.Grant, error) {
 	return p.placeGrant(q, client, name)
 }
 
-// webhookTools returns what requests of a webhook may use; zero for the default.
-func (p *base) webhookTools(name string) grant.Tools {
-	return p.now.Load().config.WebhookTools(name)
+// sourceTools implements [environment.SourceTools] with the configuration in force.
+func (p *base) sourceTools(origin event.Type, name string) grant.Tools {
+	return p.now.Load().config.SourceTools(origin, name)
 }

@@ -67,10 +67,16 @@ func newWebServer(b *base, health *monitoring) *webServer {
 
 // listen listens on the configured address.
 func (w *webServer) listen(ctx context.Context) (err error) {
-	if w.listener, err = listen(ctx, w.Config.Addr); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "Lilac cannot listen on %s. If Lilac is already running there, use it; otherwise, choose another address with --addr.", w.Config.Addr)
+	w.listener, err = listenOn(ctx, w.Config.Addr)
+	return err
+}
+
+func listenOn(ctx context.Context, addr string) (net.Listener, error) {
+	l, err := listen(ctx, addr)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "Lilac cannot listen on %s. If Lilac is already running there, use it; otherwise, choose another address with --addr.", addr)
 	}
-	return nil
+	return l, nil
 }
 
 // readToken gets the operator's token, and makes sure that it is not logged.
@@ -91,7 +97,7 @@ func (w *webServer) build() {
 		Token: w.token, Hosts: w.hosts, TrustedProxies: w.Config.Proxies(), Addr: w.listener.Addr().String(),
 		Logins: w.logins, Page: webui.Handler(), Version: w.Version,
 		Health: w.health.report, Metrics: w.health.registry, MetricsToken: w.Config.MetricsToken.Reveal(), Trace: w.observer.HTTP,
-		Models: models{w.base}, Settings: w.settings, Rules: &httpapi.Rules{InForce: w.env.Rules, Records: w.store.RuleRuns, Webhook: w.webhookTools, Place: w.namedPlaceGrant}, Tasks: w.tasks, Workflows: w.workflows, Operators: w.callables.operators, Approvals: w.runner.Approvals(),
+		Models: models{w.base}, Settings: w.settings, Rules: &httpapi.Rules{InForce: w.env.Rules, Records: w.store.RuleRuns, SourceTools: w.sourceTools, Place: w.namedPlaceGrant}, Tasks: w.tasks, Workflows: w.workflows, Operators: w.callables.operators, Approvals: w.runner.Approvals(),
 		Sources: w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now,
 	})))

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lilac/internal/agent/sandbox"
 	"lilac/internal/app/observe"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
@@ -17,7 +18,6 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/telemetry/metrics"
 	"lilac/internal/telemetry/notify"
@@ -50,7 +50,7 @@ func newMonitoring(b *base) *monitoring {
 	m := &monitoring{base: b, registry: &metrics.Registry{}}
 	b.observer = observe.New(m.registry, b.Tracer)
 	needed := []string{b.Config.Workspace}
-	if s := b.Config.Sandbox; s.Mode != config.SandboxOff {
+	if s := b.Config.Sandbox; s.Mode != sandbox.ModeOff {
 		needed = slices.Concat(needed, s.ReadOnly, s.Writable)
 	}
 	m.shown = &health.Paths{Names: needed}
@@ -259,7 +259,7 @@ func (m *monitoring) checkDisk(at func(path string) (health.Disk, error)) func(c
 // the runner has not run for longer than after. Requests that are paused at a limit do not
 // count.
 func (m *monitoring) lostRequests(after time.Duration) func(context.Context) error {
-	since := map[string]time.Time{} // only the probe uses it
+	absence := &health.Absence{Lost: after}
 	return func(ctx context.Context) error {
 		var running []session.Request
 		err := m.db.Read(ctx, func(q db.Queryer) (err error) {
@@ -269,21 +269,14 @@ func (m *monitoring) lostRequests(after time.Duration) func(context.Context) err
 		if err != nil {
 			return fmt.Errorf("list running requests: %w", err)
 		}
-		missing := map[string]time.Time{}
+		var absent []string
 		for _, r := range running {
-			if r.AwaitsAnswer() || m.runner.IsRunning(r.ID) {
-				continue
-			}
-			missing[r.ID] = time.Now()
-			if first, known := since[r.ID]; known {
-				missing[r.ID] = first
+			if !r.AwaitsAnswer() && !m.runner.IsRunning(r.ID) {
+				absent = append(absent, r.ID)
 			}
 		}
-		since = missing
-		for _, first := range since {
-			if time.Since(first) > after {
-				return fault.New(fault.Unavailable, "%d requests are recorded as running, but none of them runs; restart Lilac to resume them", len(since))
-			}
+		if lost := absence.Check(absent, time.Now()); lost > 0 {
+			return fault.New(fault.Unavailable, "%d requests are recorded as running, but none of them runs; restart Lilac to resume them", lost)
 		}
 		return nil
 	}

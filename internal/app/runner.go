@@ -43,7 +43,7 @@ func (r runnerPorts) Instructions(operators, client string) string {
 	in := agent.SystemInput{Instructions: operators, Workspace: r.Config.Workspace, Client: client}
 	if client == task.Client {
 		in.Client = "" // a task has no conversation
-		return agent.SystemPrompt(in) + "\n" + taskInstructions
+		return agent.SystemPrompt(in) + "\n" + agent.TaskInstructions
 	}
 	out := agent.SystemPrompt(in)
 	if r.isPlatform(client) {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"lilac/internal/agent/tool"
 	"lilac/internal/core/environment"
@@ -22,6 +23,8 @@ import (
 type Seams struct {
 	// OnCommit runs around every commit, with true after it; see [db.Options].
 	OnCommit func(dataDir string) func(done bool)
+	// Lease replaces the duration of the lease of a database on PostgreSQL.
+	Lease time.Duration
 	// TaskEnds replaces how the end of a background task is published.
 	TaskEnds func(d *db.DB, publish task.Publish) task.Publish
 

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/core/clock"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/files"
+	external "lilac/internal/core/program"
 	"lilac/internal/core/webhook"
 	"lilac/internal/operate/config"
 	"lilac/internal/serve/httpapi"
@@ -21,10 +22,11 @@ const droppedFor = 15 * time.Minute
 
 // sources holds the sources of environment events.
 type sources struct {
-	intake *environment.Intake
-	hooks  atomic.Pointer[map[string]webhook.Hook]
-	clock  *clock.Service
-	files  *files.Service
+	intake   *environment.Intake
+	hooks    atomic.Pointer[map[string]webhook.Hook]
+	clock    *clock.Service
+	files    *files.Service
+	programs *external.Service
 }
 
 // newSources creates the sources without starting them.
@@ -38,6 +40,7 @@ func newSources(b *base) (*sources, error) {
 	s.files = files.New(files.Options{
 		DB: b.db, Known: b.store.WatchedFiles, Intake: s.intake, Exclude: []string{b.Config.DataDir}, AgentWritable: agents, Logger: b.Logger,
 	})
+	s.programs = external.New(external.Options{Intake: s.intake, Logger: b.Logger})
 	return s, s.set(b.Config)
 }
 
@@ -55,12 +58,18 @@ func (s *sources) set(c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("make the watched files ready: %w", err)
 	}
+	programs, err := c.Programs()
+	if err != nil {
+		return fmt.Errorf("make the programs ready: %w", err)
+	}
 	s.hooks.Store(&hooks)
 	s.clock.Set(timers)
 	s.files.Set(watched)
 	s.intake.SetSources(environment.SourceWebhook, slices.Sorted(maps.Keys(hooks)))
 	s.intake.SetSources(environment.SourceTimer, slices.Sorted(maps.Keys(c.Timers)))
 	s.intake.SetSources(environment.SourceFiles, slices.Sorted(maps.Keys(c.Files)))
+	s.intake.SetSources(environment.SourceProgram, slices.Sorted(maps.Keys(c.Sources)))
+	s.programs.Set(programs)
 	return nil
 }
 
@@ -87,7 +96,7 @@ func (s *sources) part(now time.Time) health.Part {
 	}
 	switch {
 	case broken > 0:
-		part.Status, part.Message = health.Warning, fmt.Sprintf("%d of the sources of events cannot observe all that they should; \"lilac sources\" says which", broken)
+		part.Status, part.Message = health.Warning, fmt.Sprintf("%d of the sources of events do not work, or not completely; \"lilac sources\" says which", broken)
 	case dropped > 0:
 		part.Status, part.Message = health.Warning, fmt.Sprintf("events of sources (%d) came faster than they were handled and were dropped; \"lilac sources\" says of which", dropped)
 	}

@@ -18,10 +18,6 @@ import (
 // tasksDir is the subdirectory of the data directory with the outputs of background tasks.
 const tasksDir = "tasks"
 
-// taskInstructions is the part of the system prompt for sub-agents.
-const taskInstructions = "# Whom you work for\n\nYou are a sub-agent: another agent has given you one task, and nobody reads along or answers questions. " +
-	"Work until it is done, with your tools. Your last message alone is the result: say what you did and found, and what you could not do."
-
 // openTasks creates the service for background tasks with the options of the tools.
 func (b toolBuilder) openTasks(opts builtin.Options) (*task.Service, error) {
 	opts.Access = taskAccess(b)

@@ -77,7 +77,7 @@ func toolOptions(cfg *config.Config, box sandbox.Sandbox, dir string, files *bui
 	}, nil
 }
 
-func binds(s config.Sandbox) []sandbox.Bind {
+func binds(s sandbox.Config) []sandbox.Bind {
 	var out []sandbox.Bind
 	for _, path := range s.ReadOnly {
 		out = append(out, sandbox.Bind{Source: path})

@@ -77,9 +77,7 @@ func (c *toolService) asker(ctx context.Context, requestID string) (userID strin
 			return err
 		}
 		state, err := c.store.States.State(q, r.SessionID)
-		if err == nil && state.Active != nil && state.Active.RequestID == requestID {
-			userID = state.Active.Asker
-		}
+		userID = state.AskerOf(requestID)
 		return err
 	})
 	return userID, err

@@ -14,7 +14,7 @@ func approvalsCommand(c *cli) *cobra.Command {
 		Example: "  lilac approvals list 01k2…",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
-			found, err := server.Approvals(cmd.Context(), args[0])
+			found, err := client.Approvals{Client: server}.List(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func approvalsCommand(c *cli) *cobra.Command {
 			if len(args) > 1 {
 				tool = args[1]
 			}
-			return server.RevokeApprovals(cmd.Context(), args[0], tool)
+			return client.Approvals{Client: server}.Revoke(cmd.Context(), args[0], tool)
 		}),
 	}
 	cmd := &cobra.Command{Use: "approvals", Short: "List and revoke what was allowed \"always here\"", Example: "  lilac approvals list 01k2…"}

@@ -31,6 +31,9 @@ func backupCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if at.Database.Postgres() {
+				return fault.New(fault.Invalid, "The database is on PostgreSQL, which has its own tools: save it with \"pg_dump --format=custom --file=lilac.dump\" and the URL, then save %s/blobs with tar. docs/operations.md shows how.", at.DataDir)
+			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			m, err := backup.Write(ctx, at.DataDir, args[0], c.versionString(), time.Now())

@@ -25,7 +25,7 @@ func groupsCommand(c *cli) *cobra.Command {
 			var found []bus.GroupStatus
 			err := c.onGroups(cmd.Context(),
 				func(s *client.Client) (err error) { found, err = s.Groups(cmd.Context()); return err },
-				func(b *sqlitebus.Bus) (err error) { found, err = b.Groups(cmd.Context()); return err })
+				false, func(b *sqlitebus.Bus) (err error) { found, err = b.Groups(cmd.Context()); return err })
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func groupsCommand(c *cli) *cobra.Command {
 			dropped := false
 			err := c.onGroups(cmd.Context(),
 				func(s *client.Client) error { dropped = true; return s.DropGroup(cmd.Context(), topic, group) },
-				func(b *sqlitebus.Bus) error { dropped = true; return b.DropGroup(cmd.Context(), topic, group) })
+				true, func(b *sqlitebus.Bus) error { dropped = true; return b.DropGroup(cmd.Context(), topic, group) })
 			if err == nil && !dropped {
 				err = fault.New(fault.NotFound, "There is no group %s of %s: there is no database yet.", group, topic)
 			}
@@ -73,8 +73,9 @@ func groupsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// onGroups calls the running server, or opens the database if no server runs.
-func (c *cli) onGroups(ctx context.Context, ask func(*client.Client) error, open func(*sqlitebus.Bus) error) error {
+// onGroups calls the running server, or opens the database if no server runs, to change it or to
+// read only.
+func (c *cli) onGroups(ctx context.Context, ask func(*client.Client) error, change bool, open func(*sqlitebus.Bus) error) error {
 	server, err := c.connect()
 	if err == nil {
 		if err = ask(server); !client.NoServer(err) {
@@ -87,5 +88,5 @@ func (c *cli) onGroups(ctx context.Context, ask func(*client.Client) error, open
 	if err != nil {
 		return err
 	}
-	return doctor.WithGroups(ctx, at.DataDir, open)
+	return doctor.WithGroups(ctx, at, change, open)
 }

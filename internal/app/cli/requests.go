@@ -137,7 +137,7 @@ func replyCommand(c *cli) *cobra.Command {
 			if answer == session.Replied {
 				reply = args[1]
 			}
-			return server.Reply(cmd.Context(), story.ID, answer, reply)
+			return server.Answer(cmd.Context(), story.ID, answer, reply)
 		}),
 	}
 }
@@ -148,7 +148,7 @@ func answerCommand(c *cli, a session.Answer, short string) *cobra.Command {
 		Example: "  lilac requests " + string(a) + " web:01k2…:01k2…",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
-			return server.Answer(cmd.Context(), args[0], a)
+			return server.Answer(cmd.Context(), args[0], a, "")
 		}),
 	}
 }

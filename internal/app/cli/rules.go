@@ -79,7 +79,7 @@ func rulesCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			trial := environment.Try(append(rules, cfg.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))...), e, cfg.WebhookTools)
+			trial := environment.Try(append(rules, cfg.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{}))...), e, cfg.SourceTools)
 			if client, ok := cfg.ClientOfChannel(trial.Session); ok {
 				trial.Tools = trial.Tools.And(cfg.SurfaceTools(client, trial.Session))
 			}

@@ -6,7 +6,6 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
-	"lilac/internal/foundation/grant"
 )
 
 // Action is what a rule does with an event. Each implementation has its own file,
@@ -36,6 +35,6 @@ type Call struct {
 	Delivery bus.Delivery
 
 	service *Service
-	// webhook is that of [Options], for a dry run.
-	webhook func(name string) grant.Tools
+	// sources are those of [Options], for a dry run.
+	sources SourceTools
 }

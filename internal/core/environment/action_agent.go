@@ -41,7 +41,7 @@ func (*Agent) Name() string { return "agent" }
 // DryRun implements [Action].
 func (a *Agent) DryRun(c Call, t *Trial) (err error) {
 	t.Deliver = a.deliver()
-	if t.Tools, err = c.Rule.grantOf(c.Event, c.webhook); err != nil {
+	if t.Tools, err = c.Rule.grantOf(c.Event, c.sources); err != nil {
 		return err
 	}
 	if t.Prompt, err = a.query(c.Rule.Name, c.Event); err == nil && c.SessionID == "" {

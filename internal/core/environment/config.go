@@ -19,7 +19,7 @@ type RuleConfig struct {
 	Debounce setting.Duration `json:"debounce,omitempty" jsonschema:"Wait until the session has had no further event for this long, then handle the last one. After ten times this long, it is handled anyway."`
 	Rate     string           `json:"rate,omitempty" jsonschema:"How often the rule may act per session, as in 1/10m (at most once in any ten minutes). Other events are dropped and counted."`
 	Budget   RuleBudgetConfig `json:"budget,omitempty" jsonschema:"Limits per session and day (UTC). Later work of its workflows and sub-agents counts, on the day it happens, until a person writes. At the limit, the rule stops, even within a request that it started, and reports it once in the session and with an event rule.stopped. If tokens or money are limited, its events get their own requests, which wait for running work."`
-	Tools    grant.Config     `json:"tools,omitempty" jsonschema:"What requests of the rule may use. If they come from a webhook, the default is only reading (see docs/tools.md) and the answer. With restrictions, its events get their own requests, which wait for running work."`
+	Tools    grant.Config     `json:"tools,omitempty" jsonschema:"What requests of the rule may use. If their event comes from a webhook or a program, the default is only reading (see docs/tools.md) and the answer. With restrictions, its events get their own requests, which wait for running work."`
 	DryRun   bool             `json:"dryRun,omitempty" jsonschema:"Whether the rule only counts what it would do."`
 }
 

@@ -38,9 +38,9 @@ type Trial struct {
 const problemDepth = "The event is the last of a chain in which too many events caused each other: the rule would do nothing."
 
 // Try describes what the event would cause in a session without any usage, and
-// changes nothing. It makes the same decisions as the [Service]. webhook returns what
-// requests of a webhook may use; nil means the default.
-func Try(rules []Rule, e event.EnvEvent, webhook func(name string) grant.Tools) Trial {
+// changes nothing. It makes the same decisions as the [Service]. sources may be nil: then
+// the default holds for every source.
+func Try(rules []Rule, e event.EnvEvent, sources SourceTools) Trial {
 	r, ok, results := Match(rules, e)
 	t := Trial{Matches: results}
 	if why := unreachable(string(e.Type)); why != "" {
@@ -73,7 +73,7 @@ func Try(rules []Rule, e event.EnvEvent, webhook func(name string) grant.Tools) 
 			if r.Action == nil {
 				continue
 			}
-			if err := r.Action.DryRun(Call{Rule: r, Event: effect.Event, SessionID: t.Session, Run: effect.Run, webhook: webhook}, &t); err != nil {
+			if err := r.Action.DryRun(Call{Rule: r, Event: effect.Event, SessionID: t.Session, Run: effect.Run, sources: sources}, &t); err != nil {
 				t.Problem = err.Error()
 			}
 		case Record: // an empty session has reached no limit but this one

@@ -39,14 +39,28 @@ func originOf(e event.EnvEvent) event.Type {
 	return e.Type
 }
 
-// FromStrangers reports whether anybody who can make a webhook deliver can cause the
-// event and choose its text.
-func FromStrangers(e event.EnvEvent) bool { return originOf(e) == event.WebhookReceived }
+// FromProgram returns an event of a program that is a source. The origin holds whatever
+// type the program chose.
+func FromProgram(e event.EnvEvent) event.EnvEvent {
+	origin, _ := json.Marshal(event.SourceReceived) // a string always marshals
+	return withExtra(e, event.MetadataOrigin, origin)
+}
+
+// FromStrangers reports whether people who are not known here can cause the event and
+// choose its text: those who can make a webhook deliver, or whose text a program prints.
+func FromStrangers(e event.EnvEvent) bool {
+	origin := originOf(e)
+	return origin == event.WebhookReceived || origin == event.SourceReceived
+}
+
+// SourceTools returns what requests of a source may use, which is zero for the default.
+// origin is webhook.received or source.received, and name the name of the source.
+type SourceTools func(origin event.Type, name string) grant.Tools
 
 // grantOf returns what a request that the rule starts for the event may use, apart from
 // what the request that caused the event may use. An event from strangers may cause only
-// reading, unless the rule says what else, or else the webhook does.
-func (r Rule) grantOf(e event.EnvEvent, webhook func(name string) grant.Tools) (grant.Grant, error) {
+// reading, unless the rule says what else, or else the webhook or program does.
+func (r Rule) grantOf(e event.EnvEvent, sources SourceTools) (grant.Grant, error) {
 	var inherited grant.Grant
 	if raw, ok := e.Metadata.Extra[event.MetadataGrant]; ok {
 		if err := json.Unmarshal(raw, &inherited); err != nil {
@@ -60,13 +74,17 @@ func (r Rule) grantOf(e event.EnvEvent, webhook func(name string) grant.Tools) (
 	if !FromStrangers(e) || len(own.Allow) > 0 {
 		return grant.Of(own).And(inherited), nil
 	}
-	source := grant.Tools{}
-	if webhook != nil {
-		source = webhook(e.Metadata.EnvName)
+	kind := "webhook"
+	if originOf(e) == event.SourceReceived {
+		kind = "source"
 	}
-	source.From = "the webhook " + e.Metadata.EnvName
+	source := grant.Tools{}
+	if sources != nil {
+		source = sources(originOf(e), e.Metadata.EnvName)
+	}
+	source.From = "the " + kind + " " + e.Metadata.EnvName
 	if len(source.Allow) == 0 {
-		source.From, source.Allow = "the default for webhooks", grant.Reading
+		source.From, source.Allow = "the default for "+kind+"s", grant.Reading
 	}
 	return grant.Of(source, own).And(inherited), nil
 }
@@ -74,7 +92,7 @@ func (r Rule) grantOf(e event.EnvEvent, webhook func(name string) grant.Tools) (
 // GrantOf returns what a request that an event causes may use: at most what the request
 // that caused the event may use. Without a rule, the rule is the zero Rule.
 func (s *Service) GrantOf(q db.Queryer, r Rule, e event.EnvEvent) (grant.Grant, error) {
-	g, err := r.grantOf(e, s.o.Webhook)
+	g, err := r.grantOf(e, s.o.SourceTools)
 	if err != nil {
 		return nil, err
 	}

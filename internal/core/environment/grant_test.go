@@ -44,7 +44,7 @@ func TestAWebhooksRequestMayOnlyReadUnlessTheConfigurationSaysMore(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			r := rule("ci", 60, "*")
 			r.Action, r.Tools = &environment.Agent{}, c.rule
-			trial := environment.Try([]environment.Rule{r}, c.e, func(string) grant.Tools { return c.webhook })
+			trial := environment.Try([]environment.Rule{r}, c.e, func(event.Type, string) grant.Tools { return c.webhook })
 			got, err := json.Marshal(trial.Tools.Filter(all))
 			if err != nil || string(got) != c.want {
 				t.Errorf("it may use %s, want %s (%v)", got, c.want, err)

@@ -17,6 +17,7 @@ const (
 	SourceWebhook = "webhook"
 	SourceFiles   = "files"
 	SourceTimer   = "timer"
+	SourceProgram = "program"
 )
 
 // SourceID identifies a source of events.
@@ -29,8 +30,8 @@ type SourceID struct {
 type SourceCounts struct {
 	SourceID
 	// Accepted counts the published events, Duplicates the repeated ones, Dropped the
-	// ones beyond the queue, and Refused the ones without a valid signature or id, or
-	// with a body that is too large or too slow.
+	// ones beyond the queue, and Refused the ones without a valid signature or id,
+	// with a body that is too large or too slow, and lines that are not events.
 	Accepted   int64 `json:"accepted"`
 	Duplicates int64 `json:"duplicates"`
 	Dropped    int64 `json:"dropped"`
@@ -56,6 +57,8 @@ type Intake struct {
 	// waiting are the unhandled events by id, bounded by the queues of the sources.
 	waiting map[string]SourceID
 	counts  map[SourceID]*SourceCounts
+	// released is closed when an event leaves a queue; nil if nothing waits for that.
+	released chan struct{}
 }
 
 // maxConcurrentWrites bounds how many events of sources share a commit, so that in a storm
@@ -137,6 +140,28 @@ func (i *Intake) admit(from SourceID, queue int, id string) (mine bool, err erro
 	return true, nil
 }
 
+// AwaitRoom waits until fewer than queue events of a source are unhandled. A source that
+// calls it before each [Intake.Publish], from one goroutine, drops nothing.
+func (i *Intake) AwaitRoom(ctx context.Context, from SourceID, queue int) error {
+	for {
+		i.mu.Lock()
+		if i.countsLocked(from).Waiting < queue {
+			i.mu.Unlock()
+			return nil
+		}
+		if i.released == nil {
+			i.released = make(chan struct{})
+		}
+		released := i.released
+		i.mu.Unlock()
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 func (i *Intake) dropLocked(c *SourceCounts, n int64) {
 	c.Dropped += n
 	c.LastDropped = time.Now().UnixMilli()
@@ -178,6 +203,10 @@ func (i *Intake) releaseLocked(id string) {
 		delete(i.waiting, id)
 		if c, ok := i.counts[from]; ok {
 			c.Waiting--
+		}
+		if i.released != nil {
+			close(i.released)
+			i.released = nil
 		}
 	}
 }

@@ -80,3 +80,44 @@ func TestAStormSharesCommitsInSmallGroups(t *testing.T) {
 		})
 	}
 }
+
+// A source that waits for room drops nothing, and continues when an event was handled.
+func TestASourceWaitsForRoom(t *testing.T) {
+	database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close()
+	if _, err := sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1}); err != nil {
+		t.Fatal(err)
+	}
+	intake, from := environment.NewIntake(database, forgetful{}), environment.SourceID{Kind: environment.SourceProgram, Name: "p"}
+	publish := func(id string) {
+		t.Helper()
+		if err := intake.AwaitRoom(t.Context(), from, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := intake.Publish(t.Context(), from, 1, event.EnvEvent{ID: id, Type: "a"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("1")
+	full, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := intake.AwaitRoom(full, from, 1); err == nil {
+		t.Error("there is room in a full queue")
+	}
+	handled := make(chan struct{})
+	go func() {
+		defer close(handled)
+		environment.Release(intake, "1")
+	}()
+	publish("2")
+	<-handled
+	if c := intake.Counts(); len(c) != 1 || c[0].Accepted != 2 || c[0].Dropped != 0 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := intake.Publish(t.Context(), from, 1, event.EnvEvent{ID: "3", Type: "a"}, nil); err == nil || intake.Counts()[0].Dropped != 1 {
+		t.Errorf("control: without waiting, the event was not dropped: %v", err)
+	}
+}

@@ -16,7 +16,6 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
-	"lilac/internal/foundation/grant"
 )
 
 // Group is the work group that handles environment events.
@@ -40,8 +39,8 @@ type Options struct {
 	// Observe, if set, receives every event before it is matched, possibly more
 	// than once.
 	Observe func(ctx context.Context, e event.EnvEvent) error
-	// Webhook returns what the requests of a webhook may use; nil means the default.
-	Webhook func(name string) grant.Tools
+	// SourceTools may be nil: then the default holds for every source.
+	SourceTools SourceTools
 	// Workspace is the directory for payloads that are too long for a message; ""
 	// writes none.
 	Workspace string

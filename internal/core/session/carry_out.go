@@ -57,8 +57,8 @@ func (c *change) carryOut(e Effect) error {
 		c.signal(e.RequestID, func(r *run) { r.interrupts.Raise() })
 	case CancelRun:
 		c.signal(e.RequestID, func(r *run) { r.cancel(agent.ErrCancelled) })
-		if c.svc.isWaiting(e.RequestID) {
-			c.tx.AfterCommit(func() { c.svc.spawn(func() { c.svc.endWaiting(c.sessionID, e.RequestID) }) })
+		if c.svc.turns.isWaiting(e.RequestID) {
+			c.tx.AfterCommit(func() { c.svc.spawn(func() { c.svc.turns.endWaiting(c.sessionID, e.RequestID) }) })
 		}
 	case IgnoreCommand:
 		c.svc.opt.Logger.Debug("command ignored", "session_id", c.sessionID, "request_id", e.RequestID, "message_id", e.MessageID)
@@ -310,7 +310,7 @@ func (c *change) finalText(req Request) (string, error) {
 	if c.textOf == req.ID {
 		return c.text, nil
 	}
-	p, err := c.svc.progress(c.tx, c.sessionID, req.ID)
+	p, err := c.tables.progress(c.tx, c.sessionID, req.ID)
 	if err != nil && !db.IsEngineError(err) {
 		c.svc.opt.Logger.Error("cannot read the journal", "request_id", req.ID, "error", err)
 		return "", nil

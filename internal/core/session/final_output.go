@@ -40,7 +40,7 @@ func (s *Service) FinalOutput(q db.Queryer, sessionID, requestID string) (out []
 	if end == nil {
 		return nil, fault.New(fault.NotFound, "The journal does not contain the end of the request %s.", requestID)
 	}
-	p, err := s.progressIn(q, sessionID, requestID, entries)
+	p, err := s.opt.Tables.progressIn(q, sessionID, requestID, entries)
 	if err != nil {
 		return nil, err
 	}

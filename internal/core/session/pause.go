@@ -66,7 +66,7 @@ func (c *change) recordPause(e PauseRun) error {
 	if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindPaused, Data: pausedEntry{p, c.run.workedMS()}}); err != nil {
 		return err
 	}
-	c.tx.AfterCommit(func() { c.svc.scheduleExpiry(c.sessionID, e.RequestID, p) })
+	c.tx.AfterCommit(func() { pauses{c.svc}.schedule(c.sessionID, e.RequestID, p) })
 	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
 	err = c.publish(fmt.Sprintf("%s/lifecycle/paused/%d", e.RequestID, p.Number), h,
 		event.RequestLifecycle{State: req.State, Detail: p.Question, Paused: true, Pause: p.Number, Kind: string(p.Kind), Answers: p.answers(), Offset: c.run.out.length(), TS: c.now()})
@@ -170,7 +170,7 @@ func (c *change) closeOpenStep(requestID string) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.svc.progress(c.tx, c.sessionID, requestID)
+	p, err := c.tables.progress(c.tx, c.sessionID, requestID)
 	if err != nil {
 		if db.IsEngineError(err) {
 			return err
@@ -213,9 +213,12 @@ func boundedEventID(id string) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// scheduleExpiry fails the request at the end of the pause. A request at a daily limit
-// continues at midnight, if that is earlier.
-func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
+// pauses ends pauses that nobody answers.
+type pauses struct{ *Service }
+
+// schedule ends the pause in time. A request at a daily limit continues at midnight, if that
+// is earlier.
+func (s pauses) schedule(sessionID, requestID string, p Pause) {
 	left := func() time.Duration {
 		end := time.UnixMilli(p.Until)
 		if midnight, waits := s.settings.Load().Limits.midnightAfter(p); waits {
@@ -224,11 +227,11 @@ func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
 		return end.Sub(s.opt.Now())
 	}
 	s.alarms.set(sessionID, left, func() {
-		s.spawn(func() { s.expirePause(sessionID, requestID, p) })
+		s.spawn(func() { s.expire(sessionID, requestID, p) })
 	})
 }
 
-func (s *Service) expirePause(sessionID, requestID string, p Pause) {
+func (s pauses) expire(sessionID, requestID string, p Pause) {
 	s.mu.Lock()
 	ctx := s.runCtx
 	s.mu.Unlock()

@@ -67,7 +67,7 @@ func (r *run) permitApproved(ctx context.Context, p agent.Permit, call chat.Part
 		return p, fmt.Errorf("read the approvals: %w", err)
 	}
 	if !state.isStanding(call.ToolName, d.Rule) {
-		p.Ask, r.asks = true, r.svc.approvalPause(asked, d.Approvers)
+		p.Ask, r.asks = true, pauses{r.svc}.forApproval(asked, d.Approvers)
 	}
 	return p, nil
 }
@@ -84,8 +84,8 @@ func unattendedText(tool string) string {
 	return fmt.Sprintf("%s needs an approval, and nobody can be asked here.", tool)
 }
 
-// approvalPause is the pause in which people are asked about a call.
-func (s *Service) approvalPause(call AskedCall, approvers []string) *Pause {
+// forApproval is the pause in which people are asked about a call.
+func (s pauses) forApproval(call AskedCall, approvers []string) *Pause {
 	now := s.opt.Now()
 	return &Pause{
 		Kind: ForApproval, Call: &call, Approvers: approvers, Question: call.question(),

@@ -171,18 +171,18 @@ func (p progress) closingMessages() []chat.Message {
 	return out
 }
 
-func (s *Service) progress(q db.Queryer, sessionID, requestID string) (progress, error) {
-	entries, err := s.opt.Tables.Journal.Journal(q, requestID)
+func (t Tables) progress(q db.Queryer, sessionID, requestID string) (progress, error) {
+	entries, err := t.Journal.Journal(q, requestID)
 	if err != nil {
 		return progress{}, err
 	}
-	return s.progressIn(q, sessionID, requestID, entries)
+	return t.progressIn(q, sessionID, requestID, entries)
 }
 
 // progressIn is like progress, for a journal that the caller has read.
-func (s *Service) progressIn(q db.Queryer, sessionID, requestID string, entries []StoryEntry) (progress, error) {
+func (t Tables) progressIn(q db.Queryer, sessionID, requestID string, entries []StoryEntry) (progress, error) {
 	return readProgress(entries, func(step int) (bool, error) {
-		return s.opt.Tables.History.HasHistory(q, sessionID, stepID(requestID, step, 0))
+		return t.History.HasHistory(q, sessionID, stepID(requestID, step, 0))
 	})
 }
 
@@ -218,7 +218,7 @@ func (s *Service) resumeAll(ctx context.Context) error {
 		}
 	}
 	if len(turns) > 0 {
-		s.wg.Go(func() { s.takeTurns(turns) })
+		s.wg.Go(func() { s.turns.take(turns) })
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
 			return c.decide(in)
 		}
 		if a.Paused != nil {
-			c.tx.AfterCommit(func() { s.scheduleExpiry(sessionID, a.RequestID, *a.Paused) })
+			c.tx.AfterCommit(func() { pauses{s}.schedule(sessionID, a.RequestID, *a.Paused) })
 			return nil
 		}
 		if r := s.runOf(a.RequestID); r != nil && r.ctx.Err() == nil {
@@ -269,7 +269,7 @@ func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
 		case !first && a.Recovery.Turn != Waiting:
 			return nil
 		}
-		p, err := s.progress(c.tx, sessionID, a.RequestID)
+		p, err := s.opt.Tables.progress(c.tx, sessionID, a.RequestID)
 		if err == nil {
 			_, err = c.request(a.RequestID)
 		}

@@ -180,7 +180,7 @@ func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
 		if err := c.recordModel(r); err != nil {
 			return err
 		}
-		p, err := r.svc.progress(c.tx, r.sessionID, r.requestID)
+		p, err := r.svc.opt.Tables.progress(c.tx, r.sessionID, r.requestID)
 		if err != nil {
 			r.svc.opt.Logger.Error("cannot read the journal", "request_id", r.requestID, "error", err)
 			return c.decide(in)
@@ -274,7 +274,7 @@ func (r *run) load() (agent.Input, error) {
 		if r.sent, err = r.svc.readPrompt(q, r.sessionID, conv.KeptFrom); err != nil {
 			return err
 		}
-		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
+		if p, err = r.svc.opt.Tables.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
 			return err // a new request has used nothing
 		}
 		req, err = r.svc.opt.Tables.Requests.Request(q, r.requestID)

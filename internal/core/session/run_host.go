@@ -19,12 +19,18 @@ const (
 	maxArgs = 16 << 10
 )
 
+// runHost is a run as the host of the agent.
+type runHost struct{ *run }
+
 // host returns the run as the host of the agent.
-func (r *run) host() agent.Host { return agent.Host{Inbox: r, Output: r, Recorder: r} }
+func (r *run) host() agent.Host {
+	h := runHost{r}
+	return agent.Host{Inbox: h, Output: h, Recorder: h}
+}
 
 // BeforeModel implements [agent.Inbox]. Unless the wake flag is set, it reads nothing: a
 // message that is committed later comes before the next model call.
-func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
+func (r runHost) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
 	r.steps = int64(step - 1)
 	if err := r.CheckLimits(ctx, used); err != nil {
 		return nil, err
@@ -48,11 +54,11 @@ func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]age
 
 // CheckLimits implements [agent.Host]. The fields that it reads do not change during a
 // model call.
-func (r *run) CheckLimits(ctx context.Context, used chat.Usage) error {
+func (r runHost) CheckLimits(ctx context.Context, used chat.Usage) error {
 	return r.checkBudgets(ctx, r.steps, used)
 }
 
-func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome) ([]agent.Injected, error) {
+func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome) ([]agent.Injected, error) {
 	var injected []agent.Injected
 	var seqs []int64
 	var closed bool
@@ -76,29 +82,29 @@ func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome
 		return nil, nil
 	}
 	if unasked != nil {
-		r.asks = r.svc.approvalPause(unasked.AskedCall, unasked.Approvers)
+		r.asks = pauses{r.svc}.forApproval(unasked.AskedCall, unasked.Approvers)
 	}
 	r.grant = r.grant.And(granted)
 	return r.inject(injected, seqs), nil
 }
 
 // Interrupts implements [agent.Inbox].
-func (r *run) Interrupts() *agent.Signal { return &r.interrupts }
+func (r runHost) Interrupts() *agent.Signal { return &r.interrupts }
 
 // Text implements [agent.Output].
-func (r *run) Text(delta string) {
+func (r runHost) Text(delta string) {
 	r.out.append(false, delta)
 	r.out.throttle(r.ctx)
 }
 
 // Reasoning implements [agent.Output].
-func (r *run) Reasoning(delta string) {
+func (r runHost) Reasoning(delta string) {
 	r.out.append(true, delta)
 	r.out.throttle(r.ctx)
 }
 
 // ResetText implements [agent.Output].
-func (r *run) ResetText(ctx context.Context, offset int64) error {
+func (r runHost) ResetText(ctx context.Context, offset int64) error {
 	id := r.out.eventID()
 	err := r.record(ctx, func(c *change) error {
 		return c.publish(id, r.headers(), event.TextReset{Offset: offset})
@@ -110,7 +116,7 @@ func (r *run) ResetText(ctx context.Context, offset int64) error {
 }
 
 // ModelFailed implements [agent.Recorder].
-func (r *run) ModelFailed(ctx context.Context, step int, cause error, used chat.Usage, delay time.Duration) error {
+func (r runHost) ModelFailed(ctx context.Context, step int, cause error, used chat.Usage, delay time.Duration) error {
 	spent := Spent{Usage: used, Time: r.unchargedTime()}
 	err := r.record(ctx, func(c *change) error {
 		if err := c.charge(r.requestID, spent); err != nil {
@@ -139,7 +145,7 @@ func (c *change) charge(requestID string, spent Spent) error {
 }
 
 // ModelDone implements [agent.Recorder].
-func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
+func (r runHost) ModelDone(ctx context.Context, s agent.Step) error {
 	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unchargedTime()}
 	prompt, changed := r.promptAfter(s)
 	err := r.record(ctx, func(c *change) error {
@@ -186,7 +192,7 @@ func (r *run) proveOnce() {
 }
 
 // ToolStarted implements [agent.Recorder].
-func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display string) error {
+func (r runHost) ToolStarted(ctx context.Context, step int, call chat.Part, display string) error {
 	id := r.out.eventID()
 	started := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: displayArgs(call)}
 	return r.record(ctx, func(c *change) error {
@@ -202,12 +208,12 @@ func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display
 }
 
 // ToolProgress implements [agent.Output].
-func (r *run) ToolProgress(call chat.Part, line string) {
+func (r runHost) ToolProgress(call chat.Part, line string) {
 	r.out.setProgress(event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolUpdate, Display: preview(line), Name: call.ToolName})
 }
 
 // ToolEnded implements [agent.Recorder].
-func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, display string) error {
+func (r runHost) ToolEnded(ctx context.Context, step int, call, result chat.Part, display string) error {
 	id := r.out.eventID()
 	r.out.clearProgress(call.ToolCallID)
 	ended := toolEndEvent(call, result, display)
@@ -231,7 +237,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 }
 
 // StepDone implements [agent.Recorder].
-func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) error {
+func (r runHost) StepDone(ctx context.Context, step int, messages []chat.Message) error {
 	var seqs []int64
 	err := r.record(ctx, func(c *change) (err error) {
 		seqs, err = c.appendStep(r.headers(), step, messages, func(id string) bool { return r.reportedCalls[id] })
@@ -242,12 +248,12 @@ func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) e
 }
 
 // WouldEnd implements [agent.Inbox].
-func (r *run) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Injected, error) {
+func (r runHost) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Injected, error) {
 	return r.takeMessages(ctx, WouldEnd{RequestID: r.requestID, NoSlot: r.svc.hasHeldSessions()}, &outcome)
 }
 
 // Compacted implements [agent.Recorder].
-func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) error {
+func (r runHost) Compacted(ctx context.Context, summary chat.Message, keep int) error {
 	if keep < 1 || keep > len(r.slots) {
 		return fault.New(fault.Internal, "a compaction keeps messages from %d of %d", keep, len(r.slots))
 	}

@@ -43,19 +43,20 @@ type Service struct {
 	wg        sync.WaitGroup
 	alarms    alarms
 	day       daySpent
+	turns     turns
 
 	// mu guards the fields below; it is never held during I/O.
 	mu       sync.Mutex
 	stopping bool
 	runs     map[string]*run // by request
 	held     []string        // sessions that wait for a free slot, oldest first
-	waiting  map[string]bool // requests that wait for their turn after an unclean stop
 }
 
 // New returns a service; [Service.Run] starts it.
 func New(o Options) *Service {
 	o = o.withDefaults()
-	s := &Service{opt: o, runs: map[string]*run{}, waiting: map[string]bool{}, alarms: alarms{timers: map[string]*time.Timer{}}, stopping: true}
+	s := &Service{opt: o, runs: map[string]*run{}, alarms: alarms{timers: map[string]*time.Timer{}}, stopping: true}
+	s.turns = turns{svc: s, waiting: map[string]bool{}}
 	s.tools = newToolSpecs(o.Tools)
 	s.Configure(o.Settings)
 	s.publisher, s.core = newPublisher(s), s.newCore()
@@ -149,7 +150,7 @@ func (s *Service) Active() int {
 // IsRunning reports whether a request has a run in this process, or waits for its turn
 // after an unclean stop.
 func (s *Service) IsRunning(requestID string) bool {
-	return s.runOf(requestID) != nil || s.isWaiting(requestID)
+	return s.runOf(requestID) != nil || s.turns.isWaiting(requestID)
 }
 
 // handle applies one command to its session, in the transaction that commits the

@@ -28,6 +28,20 @@ func (d *daySpent) set(day string, used Spent) {
 	}
 }
 
+// spentOn returns the consumption of a day; it reads the sum once per day.
+func (d *daySpent) spentOn(day string, read func() (Spent, error)) (Spent, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.day != day {
+		used, err := read()
+		if err != nil {
+			return Spent{}, err
+		}
+		d.day, d.used = day, used
+	}
+	return d.used, nil
+}
+
 // checkBudgets compares the consumption with the limits before a model call. It
 // includes what this run has consumed since its last record; of other runs, only
 // what they have recorded.
@@ -37,7 +51,7 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 	var day, session Spent
 	var err error
 	if limits.Day != (Budget{}) {
-		if day, err = r.svc.spentOn(ctx, today); err != nil {
+		if day, err = r.svc.day.spentOn(today, func() (Spent, error) { return r.svc.readDay(ctx, today) }); err != nil {
 			return err
 		}
 	}
@@ -77,20 +91,6 @@ func (r *run) spentInSession(ctx context.Context, today string) (used Spent, rai
 		return used, nil, fmt.Errorf("read the session's consumption: %w", err)
 	}
 	return used, raised, nil
-}
-
-// spentOn returns the consumption of a day; it reads the table once per day.
-func (s *Service) spentOn(ctx context.Context, day string) (Spent, error) {
-	s.day.mu.Lock()
-	defer s.day.mu.Unlock()
-	if s.day.day != day {
-		used, err := s.readDay(ctx, day)
-		if err != nil {
-			return Spent{}, err
-		}
-		s.day.day, s.day.used = day, used
-	}
-	return s.day.used, nil
 }
 
 func (s *Service) readDay(ctx context.Context, day string) (used Spent, err error) {

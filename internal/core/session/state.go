@@ -168,6 +168,15 @@ func (s State) isActive(requestID string) bool {
 	return s.Active != nil && s.Active.RequestID == requestID
 }
 
+// AskerOf returns the person whose message a request answers, "" if the request is not
+// the active one or nobody asked.
+func (s State) AskerOf(requestID string) string {
+	if !s.isActive(requestID) {
+		return ""
+	}
+	return s.Active.Asker
+}
+
 // isWorking reports whether the request is active and has a run.
 func (s State) isWorking(requestID string) bool {
 	return s.isActive(requestID) && s.Active.Paused == nil && s.Active.Recovery.Turn != Waiting

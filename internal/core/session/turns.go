@@ -3,44 +3,54 @@ package session
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 )
 
-// takeTurns resumes requests one by one after an unclean stop; see planRecovery. The first
-// ones of turns may be on trial already.
-func (s *Service) takeTurns(turns []recovery) {
-	ctx := s.runCtx
-	s.setWaiting(turns, true)
-	defer s.setWaiting(turns, false)
-	for i, p := range turns {
+// turns are the requests that wait for each other after an unclean stop. It is safe for
+// concurrent use.
+type turns struct {
+	svc *Service
+
+	mu      sync.Mutex
+	waiting map[string]bool // by request
+}
+
+// take resumes requests one by one after an unclean stop; see planRecovery. The first
+// ones may be on trial already.
+func (t *turns) take(all []recovery) {
+	ctx := t.svc.runCtx
+	t.setWaiting(all, true)
+	defer t.setWaiting(all, false)
+	for i, p := range all {
 		if p.turn == Waiting {
-			if !s.awaitTurn(ctx, turns[i:]) {
+			if !t.await(ctx, all[i:]) {
 				return
 			}
-			err := s.resumeInTurn(ctx, p)
-			s.setWaiting(turns[i:i+1], false)
+			err := t.svc.resumeInTurn(ctx, p)
+			t.setWaiting(all[i:i+1], false)
 			if err != nil && ctx.Err() == nil {
-				s.opt.Logger.Error("cannot resume a session", "session_id", p.sessionID, "error", err)
+				t.svc.opt.Logger.Error("cannot resume a session", "session_id", p.sessionID, "error", err)
 				if db.IsEngineError(err) {
-					s.wg.Go(func() { s.retryTurn(p) })
+					t.svc.wg.Go(func() { t.retry(p) })
 				}
 				continue
 			}
 		}
-		if !s.awaitTrial(ctx, p) {
+		if !t.awaitTrial(ctx, p) {
 			return
 		}
 	}
 }
 
-// awaitTurn waits until the first request's turn may come. Meanwhile, the outputs of all
+// await waits until the first request's turn may come. Meanwhile, the outputs of all
 // that wait publish that they are alive. It reports false if ctx ends.
-func (s *Service) awaitTurn(ctx context.Context, waiting []recovery) bool {
+func (t *turns) await(ctx context.Context, waiting []recovery) bool {
 	for {
-		rest := waiting[0].after - s.uptime()
+		rest := waiting[0].after - t.svc.uptime()
 		if rest <= 0 {
 			return ctx.Err() == nil
 		}
@@ -48,20 +58,20 @@ func (s *Service) awaitTurn(ctx context.Context, waiting []recovery) bool {
 			return false
 		}
 		if rest > activityInterval {
-			s.announceWaiting(ctx, waiting)
+			t.announce(ctx, waiting)
 		}
 	}
 }
 
-// announceWaiting publishes an activity event for each request that waits for its turn,
+// announce publishes an activity event for each request that waits for its turn,
 // so that surfaces do not give up on it.
-func (s *Service) announceWaiting(ctx context.Context, waiting []recovery) {
+func (t *turns) announce(ctx context.Context, waiting []recovery) {
 	for _, p := range waiting {
-		if !s.isWaiting(p.requestID) {
+		if !t.isWaiting(p.requestID) {
 			continue
 		}
-		err := s.opt.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-			c := s.newChange(tx, p.sessionID)
+		err := t.svc.opt.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+			c := t.svc.newChange(tx, p.sessionID)
 			req, err := c.request(p.requestID)
 			if err != nil {
 				return err
@@ -70,15 +80,15 @@ func (s *Service) announceWaiting(ctx context.Context, waiting []recovery) {
 			return c.publish(id, event.RequestHeaders(p.requestID, p.sessionID, req.Client), event.OutputActivity{})
 		})
 		if err != nil && ctx.Err() == nil {
-			s.opt.Logger.Warn("cannot publish that a request waits", "session_id", p.sessionID, "request_id", p.requestID, "error", err)
+			t.svc.opt.Logger.Warn("cannot publish that a request waits", "session_id", p.sessionID, "request_id", p.requestID, "error", err)
 		}
 	}
 }
 
 // awaitTrial waits until the trial of a request is over: it has finished a model call or
 // stopped, or the process has not stopped for long enough. It reports false if ctx ends.
-func (s *Service) awaitTrial(ctx context.Context, p recovery) bool {
-	r := s.runOf(p.requestID)
+func (t *turns) awaitTrial(ctx context.Context, p recovery) bool {
+	r := t.svc.runOf(p.requestID)
 	if r == nil {
 		return ctx.Err() == nil
 	}
@@ -93,46 +103,46 @@ func (s *Service) awaitTrial(ctx context.Context, p recovery) bool {
 		return ctx.Err() == nil
 	case <-timer.C:
 	}
-	err := s.change(ctx, p.sessionID, func(c *change) error { return c.decide(TrialPassed{RequestID: p.requestID}) })
+	err := t.svc.change(ctx, p.sessionID, func(c *change) error { return c.decide(TrialPassed{RequestID: p.requestID}) })
 	if err != nil && ctx.Err() == nil {
-		s.opt.Logger.Warn("cannot record that a request did not stop the program", "session_id", p.sessionID, "request_id", p.requestID, "error", err)
+		t.svc.opt.Logger.Warn("cannot record that a request did not stop the program", "session_id", p.sessionID, "request_id", p.requestID, "error", err)
 	}
 	return ctx.Err() == nil
 }
 
-// retryTurn is like retryResume for a request whose turn has come.
-func (s *Service) retryTurn(p recovery) {
-	for wait := time.Second; sleep(s.runCtx, wait); wait = min(2*wait, time.Minute) {
-		err := s.resumeInTurn(s.runCtx, p)
-		if err == nil || s.runCtx.Err() != nil {
+// retry is like retryResume for a request whose turn has come.
+func (t *turns) retry(p recovery) {
+	for wait := time.Second; sleep(t.svc.runCtx, wait); wait = min(2*wait, time.Minute) {
+		err := t.svc.resumeInTurn(t.svc.runCtx, p)
+		if err == nil || t.svc.runCtx.Err() != nil {
 			return
 		}
-		s.opt.Logger.Error("cannot resume a session", "session_id", p.sessionID, "error", err)
+		t.svc.opt.Logger.Error("cannot resume a session", "session_id", p.sessionID, "error", err)
 	}
 }
 
 // endWaiting ends a request that was cancelled while it waited for its turn.
-func (s *Service) endWaiting(sessionID, requestID string) {
+func (t *turns) endWaiting(sessionID, requestID string) {
 	p := recovery{sessionID: sessionID, requestID: requestID}
-	if err := s.resumeInTurn(s.runCtx, p); err != nil && s.runCtx.Err() == nil {
-		s.opt.Logger.Error("cannot end a request", "session_id", sessionID, "request_id", requestID, "error", err)
-		s.retryTurn(p)
+	if err := t.svc.resumeInTurn(t.svc.runCtx, p); err != nil && t.svc.runCtx.Err() == nil {
+		t.svc.opt.Logger.Error("cannot end a request", "session_id", sessionID, "request_id", requestID, "error", err)
+		t.retry(p)
 	}
 }
 
-func (s *Service) setWaiting(turns []recovery, waits bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range turns {
-		if delete(s.waiting, p.requestID); waits && p.turn == Waiting {
-			s.waiting[p.requestID] = true
+func (t *turns) setWaiting(all []recovery, waits bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range all {
+		if delete(t.waiting, p.requestID); waits && p.turn == Waiting {
+			t.waiting[p.requestID] = true
 		}
 	}
 }
 
 // isWaiting reports whether a request waits for its turn.
-func (s *Service) isWaiting(requestID string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.waiting[requestID]
+func (t *turns) isWaiting(requestID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waiting[requestID]
 }

@@ -65,30 +65,10 @@ func TestTheOutputReportsCallsThatNeverStarted(t *testing.T) {
 }
 
 func TestTheOutputReportsOpenCallsOfARequestThatIsGivenUp(t *testing.T) {
-	dbtest.FileOnly(t) // it copies the file after every commit
-	dir := t.TempDir()
-	for life := 0; ; life++ {
-		shots := &snapshots{t: t, root: t.TempDir(), src: dir}
-		began := make(chan struct{})
-		hangs := &repeatable{counter{do: func(ctx context.Context) error { close(began); <-ctx.Done(); return ctx.Err() }}}
-		r := newRig(t, rigOptions{dir: dir, do: three, tools: []tool.Tool{hangs}, onCommit: shots.commit})
-		shots.set(true)
-		r.send("web:s1:r1", "m1", event.Prompt, "go")
-		if life == 4 {
-			r.waitForEnd("web:s1:r1")
-			r.output("web:s1:r1")
-			if told := strings.Join(r.calls("web:s1:r1"), " "); !strings.HasSuffix(told, "end:c1 end:c2 end:c3") {
-				t.Errorf("its output tells of %s", told)
-			}
-			return
-		}
-		<-began
-		note := fmt.Sprint("f", life)
-		r.send("web:s1:r1", note, event.FollowUp, "touch") // causes one more commit
-		waitUntil(t, "touched", func() bool { return r.mail(note) != "" })
-		shots.set(false)
-		r.stop()
-		dir = shots.dirs[len(shots.dirs)-1]
+	r := untilGivenUp(t, three)
+	r.output("web:s1:r1")
+	if told := strings.Join(r.calls("web:s1:r1"), " "); !strings.HasSuffix(told, "end:c1 end:c2 end:c3") {
+		t.Errorf("its output tells of %s", told)
 	}
 }
 

@@ -49,6 +49,13 @@ type Options struct {
 	// that the version that wrote the database can still open it afterwards.
 	// [DB.PendingMigrations] lists what was skipped.
 	SkipMigrations bool
+	// Lease makes this process the owner of a database on PostgreSQL. Without one, Open takes
+	// the ownership from any other process. The lease has locked the directory. The caller
+	// releases it after Close.
+	Lease *Lease
+	// ReadOnly opens a database on PostgreSQL beside the process that owns it: Update fails,
+	// the directory is not locked, and the tables stay as they are.
+	ReadOnly bool
 	// Synchronous replaces FULL. Only tests set it: they turn the sync off to show
 	// that they would notice.
 	Synchronous string
@@ -118,12 +125,16 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	if opt.Synchronous == "" {
 		opt.Synchronous = "FULL"
 	}
-	if err := makeDir(opt.Dir); err != nil {
-		return nil, err
-	}
-	lock, err := lockDir(opt.Dir)
-	if err != nil {
-		return nil, err
+	opt.SkipMigrations = opt.SkipMigrations || opt.ReadOnly
+	var lock dirLock
+	if !opt.ReadOnly && opt.Lease == nil {
+		if err := makeDir(opt.Dir); err != nil {
+			return nil, err
+		}
+		var err error
+		if lock, err = lockDir(opt.Dir); err != nil {
+			return nil, err
+		}
 	}
 	d := &DB{
 		opt: opt, lock: lock,

@@ -5,22 +5,9 @@ import (
 	"errors"
 )
 
-// engine is a database that [DB] runs on. The methods of the writer's transaction are
-// called by one goroutine at a time.
+// engine is a database that [DB] runs on.
 type engine interface {
-	// writer returns the connection of the writer goroutine.
-	writer() conn
-	// begin begins a transaction of the writer. Unless it is relaxed, its commit waits
-	// for the disk.
-	begin(relaxed bool) error
-	// commit commits the transaction. The error is errStatement if a statement of the
-	// transaction failed, and errOutcomeUnknown if the connection was lost and it is not
-	// known whether the transaction is committed.
-	commit() error
-	// rollback ends the transaction, if there is still one.
-	rollback()
-	// outcome returns, after errOutcomeUnknown, whether the transaction is committed.
-	outcome() (committed bool, err error)
+	transactions
 	// openReader opens a read-only connection.
 	openReader(ctx context.Context) (conn, error)
 	// checkLocation returns an error if the next start would not find what is written now.
@@ -35,6 +22,23 @@ type engine interface {
 	// it is repeated.
 	transient(err error) bool
 	close() error
+}
+
+// transactions are the transactions of the writer. One goroutine at a time calls them.
+type transactions interface {
+	// writer returns the connection of the writer goroutine.
+	writer() conn
+	// begin begins a transaction of the writer. Unless it is relaxed, its commit waits
+	// for the disk.
+	begin(relaxed bool) error
+	// commit commits the transaction. The error is errStatement if a statement of the
+	// transaction failed, and errOutcomeUnknown if the connection was lost and it is not
+	// known whether the transaction is committed.
+	commit() error
+	// rollback ends the transaction, if there is still one.
+	rollback()
+	// outcome returns, after errOutcomeUnknown, whether the transaction is committed.
+	outcome() (committed bool, err error)
 }
 
 // conn is one connection. Only one goroutine uses it at a time.

@@ -44,6 +44,7 @@ INSERT INTO meta (name, value) VALUES ('application', 'lilac') ON CONFLICT (name
 `
 
 const postgresOwnership = `
+SELECT pg_advisory_xact_lock(7808536571553542753); -- two processes that start at once
 CREATE TABLE IF NOT EXISTS writers (
 	w       BIGINT PRIMARY KEY,
 	node    TEXT COLLATE "C" NOT NULL,
@@ -53,6 +54,8 @@ CREATE TABLE IF NOT EXISTS writers (
 	CONSTRAINT writers_epoch CHECK (claimed = epoch)
 );
 INSERT INTO writers (w, node, epoch, claimed, last) VALUES (0, '', 0, 0, 0) ON CONFLICT (w) DO NOTHING;
+CREATE TABLE IF NOT EXISTS leases (name TEXT COLLATE "C" PRIMARY KEY, holder TEXT COLLATE "C" NOT NULL, locked TEXT COLLATE "C" NOT NULL, until TIMESTAMPTZ NOT NULL);
+INSERT INTO leases (name, holder, locked, until) VALUES ('writer', '', '', now()) ON CONFLICT (name) DO NOTHING;
 CREATE OR REPLACE FUNCTION json_each(list text) RETURNS TABLE (value text) LANGUAGE sql IMMUTABLE STRICT
 	AS 'SELECT e.v COLLATE "C" FROM json_array_elements_text(list::json) AS e (v)';
 CREATE OR REPLACE FUNCTION lilac_lower(t text) RETURNS text LANGUAGE sql IMMUTABLE STRICT
@@ -84,6 +87,8 @@ type postgresEngine struct {
 	// the database when it was last asked. owned is false until the first claim.
 	epoch, last, stored int64
 	owned               bool
+	// lease ends the ownership when it is lost; nil if the process has none.
+	lease *Lease
 	// unknown is the number of a commit whose outcome is not known, or 0.
 	unknown int64
 
@@ -98,7 +103,10 @@ func (d *DB) openPostgres(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
-	e := &postgresEngine{config: config, node: nodeName(), onSend: d.opt.OnRoundTrip}
+	e := &postgresEngine{config: config, node: nodeName(), onSend: d.opt.OnRoundTrip, lease: d.opt.Lease}
+	if e.lease != nil {
+		e.node = e.lease.holder
+	}
 	e.write = e.newConn(e.dialWriter)
 	d.engine = e
 	applied, err := e.inspect(ctx, d.opt.Migrations)
@@ -106,10 +114,17 @@ func (d *DB) openPostgres(ctx context.Context, _ int) error {
 		return postgresFault(err)
 	}
 	d.notePending(applied)
+	if d.opt.ReadOnly {
+		return d.openReadOnly(ctx, e, applied)
+	}
 	if err := e.write.script(ctx, postgresOwnership); err != nil {
 		return postgresFault(fmt.Errorf("create the table of writers: %w", err))
 	}
-	if err := e.claim(ctx, e.write.server, "true"); err != nil {
+	condition := "true"
+	if e.lease != nil {
+		condition = "(SELECT count(*) FROM owner) = 1"
+	}
+	if err := e.claim(ctx, e.write.server, condition); err != nil {
 		return postgresFault(fmt.Errorf("claim the database: %w", err))
 	}
 	if len(d.pending) > 0 {
@@ -211,9 +226,24 @@ func (e *postgresEngine) dialWriter(ctx context.Context) (*pgconn.PgConn, error)
 	return server, nil
 }
 
-// claim begins an epoch if the row of writers meets a condition.
+// openReadOnly reads the identity of a database without becoming its owner.
+func (d *DB) openReadOnly(ctx context.Context, e *postgresEngine, applied map[string]bool) error {
+	_ = e.end(&fault.Error{Kind: fault.Unavailable, Code: "read_only", Message: "The database was opened for reading only."})
+	if len(applied) == 0 {
+		return fault.New(fault.NotFound, "The database is empty: the first start creates its tables.")
+	}
+	err := (reader{ctx, e.write}).QueryRow("SELECT value FROM meta WHERE name = 'store_id'").Scan(&d.storeID)
+	if err != nil {
+		return postgresFault(fmt.Errorf("read store id: %w", err))
+	}
+	return nil
+}
+
+// claim begins an epoch if the row of writers meets a condition. The lock on the row of the
+// lease (owner) makes a process wait that takes over at this moment: its epoch is then the
+// higher one.
 func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, condition string) error {
-	result := server.ExecParams(ctx, "UPDATE writers SET epoch = epoch + 1, claimed = epoch + 1, node = $1 WHERE w = 0 AND "+condition+" RETURNING epoch, last",
+	result := server.ExecParams(ctx, "WITH owner AS MATERIALIZED (SELECT 1 FROM leases WHERE name = 'writer' AND holder = $1 FOR SHARE) UPDATE writers SET epoch = epoch + 1, claimed = epoch + 1, node = $1 WHERE w = 0 AND "+condition+" RETURNING epoch, last",
 		[][]byte{[]byte(e.node)}, nil, nil, nil).Read()
 	if result.Err != nil {
 		return result.Err
@@ -251,6 +281,11 @@ func (e *postgresEngine) end(reason error) error {
 }
 
 func (e *postgresEngine) endedBy() error {
+	if e.lease != nil {
+		if err := e.lease.Err(); err != nil {
+			return e.end(err)
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ended
@@ -272,10 +307,10 @@ func (e *postgresEngine) inspect(ctx context.Context, known []Migration) (map[st
 		return nil, err
 	}
 	if own != 2 {
-		if own == 0 && tables == 1 { // killed between its first two transactions
-			var writers int
-			err := q.QueryRow("SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relname = 'writers'").Scan(&writers)
-			if err != nil || writers == 1 {
+		if own == 0 { // killed between its first two transactions, or another process is at its start
+			var ownership int
+			err := q.QueryRow("SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r' AND relname IN ('writers', 'leases')").Scan(&ownership)
+			if err != nil || ownership == tables {
 				return nil, err
 			}
 		}

@@ -51,6 +51,7 @@ const (
 	classAuthentication   = "28"
 	classOperator         = "57" // shut down or cancelled by an operator
 	fenceConstraint       = "writers_epoch"
+	messageReadOnly       = "PostgreSQL is read-only: it is a standby, or it has been set so. Point LILAC_DB_URL at the primary."
 	messageAnotherProcess = "Another process has taken over the database. This one writes nothing more; it must be stopped or started again."
 )
 
@@ -88,7 +89,7 @@ func postgresFault(err error) error {
 	case code == codeTooManyConnected:
 		return unavailable("database_connections", "PostgreSQL accepts no more connections. Raise max_connections or the limit of the user, or end other connections.")
 	case code == codeReadOnly:
-		return unavailable("database_read_only", "PostgreSQL is read-only: it is a standby, or it has been set so. Point LILAC_DB_URL at the primary.")
+		return unavailable("database_read_only", messageReadOnly)
 	case code == codeNoPrivilege, code == codeNoSchema:
 		return unavailable("database_rights", "The user of the database lacks a right: "+pgMessage(err)+". Grant it USAGE and CREATE on the schema, and the ownership of its tables.")
 	case code == codeNoDatabase:

@@ -28,6 +28,7 @@ const (
 	BackgroundTaskTimeout   Type = "background_task.timeout"
 	BackgroundTaskStopped   Type = "background_task.stopped"
 	WebhookReceived         Type = "webhook.received"
+	SourceReceived          Type = "source.received"
 	FileChanged             Type = "file.changed"
 	TimerFired              Type = "timer.fired"
 	RuleStopped             Type = "rule.stopped"
@@ -47,7 +48,7 @@ func EnvTypes() []Type {
 	return []Type{
 		UserQuery, UserStop, SessionCreated, SessionUpdated, SessionDeleted, SessionMessageApplied, SessionPaused, SessionResumed,
 		BackgroundTaskStarted, BackgroundTaskCompleted, BackgroundTaskFailed, BackgroundTaskProgress, BackgroundTaskTimeout, BackgroundTaskStopped,
-		WebhookReceived, FileChanged, TimerFired, RuleStopped, ToolExecuted, ToolFailed,
+		WebhookReceived, SourceReceived, FileChanged, TimerFired, RuleStopped, ToolExecuted, ToolFailed,
 		StreamStart, StreamText, StreamReasoning, StreamToolCall, StreamFile, StreamCompleted, StreamError,
 	}
 }

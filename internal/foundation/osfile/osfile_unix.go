@@ -4,8 +4,10 @@ package osfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -71,4 +73,23 @@ func MaxOpen() (limit uint64, ok bool) {
 		return 0, false
 	}
 	return uint64(files.Cur), true
+}
+
+// Identity names an open file among all files of the running kernel, so that two processes
+// can tell whether they mean the same lock, even in different containers. It is "" if the
+// kernel does not tell when it was started.
+func Identity(f *os.File) (string, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", nil // not Linux
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", nil
+	}
+	return fmt.Sprintf("%s/%d/%d", strings.TrimSpace(string(boot)), stat.Dev, stat.Ino), nil
 }

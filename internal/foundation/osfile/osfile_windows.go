@@ -78,3 +78,6 @@ func Space(path string) (free uint64, kind int64, err error) {
 // MaxOpen returns how many files this process may open; ok is false, because Windows
 // sets no such limit.
 func MaxOpen() (limit uint64, ok bool) { return 0, false }
+
+// Identity returns "": Windows does not tell when it was started.
+func Identity(*os.File) (string, error) { return "", nil }

@@ -68,7 +68,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 	if m.o.APIKey != "" && header.Get("Authorization") == "" {
 		header.Set("X-Api-Key", m.o.APIKey)
 	}
-	d := &decoder{yield: yield, blocks: map[int]*block{}}
+	d := &decoder{yield: yield}
 	err = m.endpoint.WithSilenceLimit(req.SilenceLimit).Post(ctx, m.url, header, body, func(data []byte) (bool, error) {
 		if err := d.event(data); err != nil {
 			d.stopReason = "" // the answer may be incomplete

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -34,7 +35,7 @@ func (u *wireUsage) merge(raw json.RawMessage) {
 	for into, from := range map[**llm.Count]*llm.Count{
 		&u.Input: v.Input, &u.Output: v.Output, &u.CacheRead: v.CacheRead, &u.CacheWrite: v.CacheWrite,
 	} {
-		if from != nil {
+		if from != nil && (*from > 0 || *into == nil) { // some servers end with zeros
 			*into = from
 		}
 	}
@@ -61,7 +62,7 @@ type decoder struct {
 	yield      func(llm.Chunk) bool
 	abandoned  bool // the caller has stopped reading
 	begun      bool // a chunk was emitted
-	blocks     map[int]*block
+	blocks     []*block
 	usage      wireUsage
 	model      string
 	stopReason string
@@ -71,11 +72,13 @@ type decoder struct {
 // block is one content block. fields holds its start event; the streamed fields are
 // collected separately.
 type block struct {
+	index     int // some servers send the same one for all
 	kind      string
 	fields    map[string]json.RawMessage
 	text      strings.Builder // of text and thinking
 	joiner    llm.Joiner      // of text, thinking, or input
-	input     strings.Builder // of a tool
+	given     string          // the input of a tool in the start event
+	input     strings.Builder // its input in deltas, which wins
 	signature strings.Builder
 	citations []json.RawMessage
 }
@@ -96,6 +99,9 @@ func (d *decoder) emit(c llm.Chunk) {
 // other types, such as ping and future ones. It returns a *llm.ProviderError that the event
 // reports, or an error about the event itself.
 func (d *decoder) event(data []byte) error {
+	if llm.IsKeepAlive(data) {
+		return nil
+	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
 		if refused := llm.ParseError(data); !refused.IsZero() {
@@ -107,10 +113,10 @@ func (d *decoder) event(data []byte) error {
 		}
 		return fmt.Errorf("decode event: %w", cmp.Or(err, errNoObject))
 	}
-	kind, _ := llm.DecodeString(fields["type"])
-	index := 0
-	_ = json.Unmarshal(bytes.Trim(fields["index"], `"`), &index) // 0 if it is not a number
-	switch kind {
+	var position float64
+	_ = json.Unmarshal(bytes.Trim(fields["index"], `"`), &position) // 0 if it is not a number
+	index := int(min(max(position, 0), math.MaxInt32))
+	switch kindOf(fields) {
 	case "message_start":
 		message := fieldsOf(fields["message"])
 		d.model, _ = llm.DecodeString(message["model"])
@@ -121,7 +127,7 @@ func (d *decoder) event(data []byte) error {
 		return d.applyDelta(index, fieldsOf(fields["delta"]))
 	case "message_delta":
 		d.usage.merge(fields["usage"])
-		d.setStop(fieldsOf(fields["delta"]))
+		return d.setStop(fieldsOf(fields["delta"]))
 	case "message_stop":
 		d.finished = true
 	case "message":
@@ -137,10 +143,31 @@ func (d *decoder) event(data []byte) error {
 
 var errNoObject = errors.New("want an object")
 
+// kindOf returns the type of an event, also if only the line before its data named it.
+func kindOf(fields map[string]json.RawMessage) string {
+	kind, _ := llm.DecodeString(fields["type"])
+	delta := fieldsOf(fields["delta"])
+	switch {
+	case kind != "":
+		return kind
+	case fields["content_block"] != nil:
+		return "content_block_start"
+	case delta["stop_reason"] != nil:
+		return "message_delta"
+	case delta != nil:
+		return "content_block_delta"
+	case fieldsOf(fields["message"]) != nil:
+		return "message_start"
+	}
+	return ""
+}
+
 // wholeMessage decodes the response of a server that ignores the request to stream.
 func (d *decoder) wholeMessage(fields map[string]json.RawMessage) error {
 	var blocks []map[string]json.RawMessage
-	if err := json.Unmarshal(fields["content"], &blocks); err != nil {
+	if text, ok := llm.DecodeString(fields["content"]); ok {
+		blocks = []map[string]json.RawMessage{{"type": encode("text"), "text": encode(text)}}
+	} else if err := json.Unmarshal(fields["content"], &blocks); err != nil {
 		return fmt.Errorf("decode content: %w", err)
 	}
 	for i, b := range blocks {
@@ -150,27 +177,36 @@ func (d *decoder) wholeMessage(fields map[string]json.RawMessage) error {
 	}
 	d.model, _ = llm.DecodeString(fields["model"])
 	d.usage.merge(fields["usage"])
-	d.setStop(fields)
 	d.finished = true
-	return nil
+	return d.setStop(fields)
 }
 
-func (d *decoder) setStop(fields map[string]json.RawMessage) {
-	if reason, _ := llm.DecodeString(fields["stop_reason"]); reason != "" {
-		d.stopReason = reason
+// setStop records why the answer ended. Some gateways report an error so.
+func (d *decoder) setStop(fields map[string]json.RawMessage) error {
+	reason, _ := llm.DecodeString(fields["stop_reason"])
+	switch reason {
+	case "":
+		return nil
+	case "error", "network_error", "abort", "aborted", "cancelled":
+		return &llm.ProviderError{Message: "The provider ended the answer with the reason \"" + reason + "\"."}
 	}
+	d.stopReason = reason
+	return nil
 }
 
 func (d *decoder) startBlock(index int, fields map[string]json.RawMessage) error {
 	if len(d.blocks) >= llm.MaxParts {
 		return fmt.Errorf("more than %d content blocks", llm.MaxParts)
 	}
-	if fields == nil {
-		return fmt.Errorf("content block %d is missing", index)
+	if fields == nil { // its deltas start it
+		return nil
 	}
-	b := &block{fields: fields}
+	b := &block{index: index, fields: fields}
 	b.kind = b.stringField("type")
-	d.blocks[index] = b
+	if open := d.block(index); open != nil && b.kind == "tool_use" && open.kind == b.kind && b.stringField("id") != "" && open.stringField("id") == b.stringField("id") {
+		return nil // the start is repeated
+	}
+	d.blocks = append(d.blocks, b)
 	switch b.kind {
 	case "text":
 		d.appendText(b, llm.ChunkText, b.stringField("text"))
@@ -179,17 +215,63 @@ func (d *decoder) startBlock(index int, fields map[string]json.RawMessage) error
 		b.signature.WriteString(b.stringField("signature"))
 	case "tool_use":
 		if b.stringField("name") == "" {
-			return fmt.Errorf("tool use %d has no name", index)
+			b.fields["name"] = encode(unnamed)
 		}
 		if b.stringField("id") == "" {
-			b.fields["id"] = encode(fmt.Sprintf("toolu_%d", index))
+			b.fields["id"] = encode(fmt.Sprintf("toolu_%d", len(d.blocks)-1))
 		}
-		if raw := string(fields["input"]); raw != "" && raw != "{}" && raw != "null" && raw != `""` {
-			b.input.WriteString(raw)
+		if raw := inputPiece(fields["input"]); raw != "{}" {
+			b.given = raw
 		}
 		d.emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: b.stringField("id"), ToolName: b.stringField("name")})
 	}
 	return nil
+}
+
+// unnamed is the name of a call for which the server sent none. The agent reports to the
+// model that there is no such tool.
+const unnamed = "unnamed"
+
+// block returns the last block with an index, or nil.
+func (d *decoder) block(index int) *block {
+	for _, b := range slices.Backward(d.blocks) {
+		if b.index == index {
+			return b
+		}
+	}
+	return nil
+}
+
+// deltaKinds lists the kinds of blocks that a delta can belong to, the usual one first.
+var deltaKinds = map[string][]string{
+	"text_delta":       {"text"},
+	"thinking_delta":   {"thinking"},
+	"signature_delta":  {"thinking"},
+	"citations_delta":  {"text"},
+	"input_json_delta": {"tool_use"},
+}
+
+// blockOf returns the block of a delta: the one with its index, the last one of the right kind
+// if the server counts in its own way, or a new one if it announces none.
+func (d *decoder) blockOf(index int, kind string) (*block, error) {
+	kinds := deltaKinds[kind]
+	b := d.block(index)
+	if b != nil && (kinds == nil || slices.Contains(kinds, b.kind) || streamed[b.kind] == nil) {
+		return b, nil
+	}
+	if kinds == nil {
+		return nil, nil
+	}
+	for _, b := range slices.Backward(d.blocks) {
+		if slices.Contains(kinds, b.kind) {
+			return b, nil
+		}
+	}
+	if kinds[0] == "tool_use" {
+		return nil, fmt.Errorf("there is no block %d", index)
+	}
+	err := d.startBlock(index, map[string]json.RawMessage{"type": encode(kinds[0])})
+	return d.block(index), err
 }
 
 func (d *decoder) appendText(b *block, kind llm.ChunkKind, s string) {
@@ -200,11 +282,11 @@ func (d *decoder) appendText(b *block, kind llm.ChunkKind, s string) {
 }
 
 func (d *decoder) applyDelta(index int, delta map[string]json.RawMessage) error {
-	b := d.blocks[index]
-	if b == nil {
-		return fmt.Errorf("there is no block %d", index)
-	}
 	str := func(name string) string { s, _ := llm.DecodeString(delta[name]); return s }
+	b, err := d.blockOf(index, str("type"))
+	if err != nil || b == nil {
+		return err
+	}
 	switch str("type") {
 	case "text_delta":
 		d.appendText(b, llm.ChunkText, str("text"))
@@ -244,8 +326,9 @@ func fieldsOf(raw json.RawMessage) (fields map[string]json.RawMessage) {
 func (d *decoder) done(source, prefix string) llm.Chunk {
 	d.flush()
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
-	for _, index := range slices.Sorted(maps.Keys(d.blocks)) {
-		if p, ok := d.blocks[index].part(); ok {
+	slices.SortStableFunc(d.blocks, func(a, b *block) int { return a.index - b.index })
+	for _, b := range d.blocks {
+		if p, ok := b.part(); ok {
 			m.Parts = append(m.Parts, p)
 		}
 	}
@@ -318,12 +401,20 @@ func (b *block) part() (chat.Part, bool) {
 		kept["redactedData"] = b.fields["data"]
 		p = chat.Part{Type: chat.TypeReasoning}
 	case "tool_use":
-		p = llm.NewToolCall(b.stringField("id"), b.stringField("name"), b.input.String())
+		p = llm.NewToolCall(b.stringField("id"), b.stringField("name"), b.wholeInput())
 	default:
 		return b.custom(), true
 	}
 	p.ProviderOptions = llm.AddProviderData(p.ProviderOptions, provider, kept)
 	return p, p.Type != chat.TypeText || p.Text != ""
+}
+
+// wholeInput returns the input of a tool.
+func (b *block) wholeInput() string {
+	if strings.TrimSpace(b.input.String()) == "" {
+		return b.given
+	}
+	return b.input.String()
 }
 
 // streamed lists the fields of each block type that have a place of their own in the
@@ -341,7 +432,7 @@ func (b *block) custom() chat.Part {
 	if b.text.Len() > 0 {
 		fields["text"] = encode(b.text.String())
 	}
-	if input := b.input.String(); json.Valid([]byte(input)) {
+	if input := b.wholeInput(); json.Valid([]byte(input)) {
 		fields["input"] = json.RawMessage(input)
 	}
 	return chat.Part{

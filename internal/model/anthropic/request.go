@@ -68,10 +68,17 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) (encod
 	for name, v := range m.o.Body {
 		body[name] = v
 	}
-	for name := range facts.Omit {
-		delete(body, name)
+	systemBlocks, _ := body["system"].([]object)
+	tools, _ := body["tools"].([]object)
+	groups := [][]object{systemBlocks, tools}
+	for _, msg := range messages {
+		groups = append(groups, msg.Content)
 	}
-	sent.Fields = slices.Sorted(maps.Keys(body))
+	inBlocks := llm.Facts{Omit: maps.Clone(facts.Omit)}
+	for _, name := range streamed["thinking"] { // the option of this name is another field
+		delete(inBlocks.Omit, name)
+	}
+	sent.Fields = append(llm.ApplyFacts(facts, []object{body}), llm.ApplyFacts(inBlocks, groups...)...)
 	encoded, err = json.Marshal(body)
 	return encoded, w.prefix.sum(), sent, err
 }

@@ -70,8 +70,11 @@ func refusesAPI(err error) bool {
 			return true
 		}
 	}
-	return e.Status >= 400 && e.Status < 500 && otherAPI().MatchString(e.Message)
+	return (e.Status == 0 || e.Status >= 400 && e.Status < 500) && suggestsOtherAPI(e.Message)
 }
+
+// suggestsOtherAPI reports whether a refusal recommends one of OpenAI's two APIs.
+func suggestsOtherAPI(message string) bool { return otherAPI().MatchString(message) }
 
 func (l *Learned) setOtherAPI() {
 	l.update(func(f *Facts) { f.OtherAPI = true })

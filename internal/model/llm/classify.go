@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,7 +31,7 @@ const maxQuote = 400
 
 // Refusal builds the error of an HTTP response whose status is not 200.
 func Refusal(status int, header http.Header, body []byte, now time.Time) ProviderError {
-	e := ParseError(body)
+	e := ParseError(unframed(body))
 	if e.IsZero() && !looksLikeHTML(header.Get("Content-Type"), body) {
 		e.Message = string(body)
 	}
@@ -41,6 +42,18 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) Provide
 	return e
 }
 
+// unframed returns the data of the event that some servers send a refusal as.
+func unframed(body []byte) []byte {
+	trimmed := bytes.TrimSpace(body)
+	if !bytes.HasPrefix(trimmed, []byte("data:")) && !bytes.HasPrefix(trimmed, []byte("event:")) {
+		return body
+	}
+	if data, err := newStreamReader(bytes.NewReader(append(trimmed, "\n\n"...))).next(); err == nil {
+		return data
+	}
+	return body
+}
+
 // Fault classifies a provider's error and adds a sentence for people. The first
 // matching case decides.
 func (w *Endpoint) Fault(e ProviderError) error {
@@ -48,6 +61,9 @@ func (w *Endpoint) Fault(e ProviderError) error {
 	e.Message = w.redact(e.Message, 2*maxQuote)
 	e.Type, e.Code = w.redact(e.Type, 60), w.redact(e.Code, 60)
 	f := &fault.Error{RetryAfter: e.RetryAfter, Err: fmt.Errorf("%s: %w", w.Vendor, &e)}
+	if e.NeverToday {
+		f.RetryAfter = 0
+	}
 	f.Kind, f.Code, f.Message = w.classify(e, status)
 	return f
 }
@@ -140,6 +156,8 @@ var creditCodes = map[string]bool{
 	"credit_balance_exhausted":          true,
 	"exceeded_current_quota_error":      true, // Moonshot
 	"arrearage":                         true, // DashScope
+	"accountoverdueerror":               true, // Volcengine
+	"1008":                              true, // MiniMax
 	"1113":                              true, // Z.ai
 	"organization_usage_limit_exceeded": true,
 	"organization_spend_limit_exceeded": true,
@@ -147,17 +165,27 @@ var creditCodes = map[string]bool{
 	"enforced_spend_limit_reached":      true,
 }
 
-var creditWords = lazyregexp.New(`(?i)credit balance|insufficient (?:balance|credits?|funds|quota)|not enough (?:credits?|balance)|no (?:credits?|balance)|out of credits?|reached your specified|recharge|top up|payment required|overdue|account.{0,40}suspended|余额不足|欠费`)
+var creditWords = lazyregexp.New(`(?i)credit balance|insufficient[ _](?:account )?(?:balance|credits?|funds|quota)|not enough (?:credits?|balance|funds)|(?:\bno|n't have(?: any| enough)?|out of|zero|all (?:of )?(?:your |the )?(?:available |remaining )?) ?(?:available )?(?:credits?|balance)\b|(?:purchase|buy|add) (?:more |some |additional )?(?:credits?|funds)|reached (?:your specified|its (?:monthly )?spend)|spend(?:ing)? limit|credits? (?:limit|exhausted|used up|have run out)|exhausted.{0,20}credits?|(?:balance|credits?) (?:is |are )?(?:too low|exhausted|depleted|insufficient|negative)|can only afford|recharge|top[- ]?up|payment required|overdue|arrears|past due|billing (?:is )?(?:not )?(?:enabled|active|hard)|account.{0,40}suspended|余额不足|欠费|充值`)
 
 func isOutOfCredit(e ProviderError, status int) bool {
 	return status == http.StatusPaymentRequired || creditCodes[strings.ToLower(e.Code)] || creditCodes[strings.ToLower(e.Type)] ||
-		status >= 400 && status < 500 && creditWords().MatchString(e.Message)
+		status >= 400 && status < 500 && creditWords().MatchString(e.Message) && !e.DailyQuota
+}
+
+// quotaCodes are the codes of quotas of hours or more.
+var quotaCodes = map[string]bool{
+	"1304": true, "1308": true, "1310": true, // Z.ai
+	"usage_limit_reached": true, "usage_limit_exceeded": true, "monthly_quota_exceeded": true, "daily_limit_exceeded": true,
 }
 
 // isQuotaExhausted reports whether a quota is used up that no reasonable wait restores. A
 // provider that states a delay is asked again after it.
 func isQuotaExhausted(e ProviderError, status int) bool {
-	return status == http.StatusTooManyRequests && e.DailyQuota && (e.RetryAfter == 0 || e.RetryAfter > maxQuotaWait)
+	if status != http.StatusTooManyRequests {
+		return false
+	}
+	long := e.DailyQuota || quotaCodes[strings.ToLower(e.Code)] || quotaCodes[strings.ToLower(e.Type)]
+	return e.NeverToday || long && (e.RetryAfter == 0 || e.RetryAfter > maxQuotaWait)
 }
 
 // maxQuotaWait is the longest delay after which a daily quota is tried again.

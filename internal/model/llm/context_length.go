@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -10,57 +12,109 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// contextCodes are the codes and types of errors about prompts that are too long.
+// contextCodes are the codes and types of errors about prompts that are too long, unless
+// contextName recognizes them.
 var contextCodes = map[string]bool{
-	"context_length_exceeded":          true,
-	"context_window_exceeded":          true,
-	"exceed_context_size_error":        true, // llama.cpp
-	"model_max_prompt_tokens_exceeded": true, // GitHub Copilot
-	"tokens_limit_reached":             true, // GitHub Models
-	"request_too_large":                true, // Anthropic
-	"string_above_max_length":          true, // OpenAI
-	"1261":                             true, // Z.ai
+	"request_too_large": true, // Anthropic
+	"1261":              true, // Z.ai
+	"1039":              true, // MiniMax
 }
 
 var (
-	// promptWord names what can be too long. excess says that it is.
-	promptWord = lazyregexp.New(`(?i)\b(?:prompts?|inputs?|contexts?|messages?|conversation|tokens?|sequence|request|payload|model len(?:gth)?)\b|max_(?:model|seq)_len`)
-	excess     = lazyregexp.New(`(?i)too (?:long|large|many)|exceed|(?:longer|larger|greater|more|bigger) than|maximum (?:context|prompt|model|input|sequence|allowed)|(?:must|should|has to) (?:have|be) (?:less|fewer|at most|<=?|in(?:side)?|between|shorter)|cannot be (?:longer|larger)|reduce (?:the|your) (?:length|message|prompt|input|number of tokens)|range of input length|overflow|context[ _](?:length|size|window|limit) of only|does(?: not|n't) fit|over the limit|shorter (?:input|prompt)|reached context length|no (?:room|space) left`)
+	// contextName matches a code or a type such as context_length_exceeded,
+	// ContextWindowExceededError, and exceed_context_size_error.
+	contextName = lazyregexp.New(`(?i)(?:context|prompt|input|tokens?)(?: tokens?)?(?: (?:length|window|size|limit|count))?(?: is| was)? (?:exceed|too (?:long|large)|reached|overflow)|exceed\w* (?:the )?(?:max(?:imum)? )?(?:context|tokens)\b`)
+	// promptWord names what can be too long. excess says that it is. Both are searched in
+	// the words of the message; see spaced.
+	promptWord = lazyregexp.New(`(?i)\b(?:prompts?|inputs?|contexts?|messages?|conversation|tokens?|sequence|request|payload|model len(?:gth)?)\b|max (?:model|seq) len`)
+	excess     = lazyregexp.New(`(?i)too (?:long|large|many|big)|exceed|over(?:flow| the limit|size)|(?:longer|larger|greater|more|bigger|higher) than|maximum (?:of [0-9]|(?:supported |allowed )?(?:context|prompt|model|input|sequence|allowed|number of))|expected max(?:imum)? ?length|(?:must|should|has to) (?:have|be) (?:less|fewer|at most|no more|<=?|in(?:side)?|between|shorter)|cannot be (?:longer|larger)|reduce (?:the|your) (?:length|message|prompt|input|number of tokens)|range of input length|context (?:length|size|window|limit) of only|does(?: not|n't) fit|(?:shorter|fewer|less) (?:input|prompt|tokens|messages)|reached context length|no (?:room|space) left|model (?:only )?(?:allows|supports|accepts|can (?:only )?(?:handle|process|take))|supports? (?:only |up to |at most )|tokens? [0-9>]{0,9} ?> ?(?:max|[0-9])|but (?:the|this|its|our) (?:model's |maximum |max )?(?:context|limit|maximum|model)`)
 	// lengthWord keeps refusals of other sizes (an image, a name, a count of tools)
 	// from being taken for the length of the prompt.
-	lengthWord = lazyregexp.New(`(?i)tokens?\b|context|prompt|\binput\b|max length|conversation|max_(?:model|seq)_len|length of the messages|request (?:body )?too large|body too large|entity too large`)
-	otherSize  = lazyregexp.New(`(?i)image|pixel|megabyte|\bmb\b|tool(?:s|_choice)?\b.{0,40}(?:too many|exceed|at most)|too many (?:tools|requests|images|messages in)|function name|per (?:minute|hour|day|second)|rate limit|\bquota\b|concurren|temperature|top_p|credit|balance|budget|spend|deadline|time(?:d |-)?out|invalid token`)
-	chinese    = lazyregexp.New(`(?:上下文|输入|提示|prompt|Prompt|tokens?).{0,12}(?:超长|超过|超出|过长)|长度(?:超限|超过|超出)`)
+	lengthWord = lazyregexp.New(`(?i)tokens?\b|context|prompt|\binput\b|max(?:imum)? length|conversation|max (?:model|seq) len|length of the messages|messages? (?:is|are) too|request (?:body )?too large|(?:body|entity) too large|payload size`)
+	otherSize  = lazyregexp.New(`(?i)image|pixel|megabyte|\bmb\b|tool(?:s|_choice)?\b.{0,40}(?:too many|exceed|at most|array too long)|too many (?:tools|requests|images|messages in)|(?:function|tool) name|description'?: string|cache_key|per (?:minute|hour|day|second)|rate limit|\bquota\b|concurren|temperature|top_p|credit|balance|budget|spend|deadline|time(?:d |-)?out|duration|retry limit|recursion|queue|in flight|invalid token`)
+	// certain matches sentences about the length of the prompt that may also mention images.
+	certain = lazyregexp.New(`(?i)total tokens.{0,40}exceed|maximum context length|exceeds? (?:the |its |model's )*(?:available )?context (?:size|length|window)`)
+	chinese = lazyregexp.New(`(?i)(?:上下文|输入|提示|对话|消息|prompt|tokens?).{0,12}(?:超长|超过|超出|超限|过长|太长)|长度(?:超限|超过|超出)`)
+	// noOutputLeft matches servers that compute the output that is left behind the prompt,
+	// and then refuse it.
+	noOutputLeft = lazyregexp.New(`(?i)max_?(?:completion_|new_|output_)?tokens.{0,40}(?:at least|greater|positive|>).{0,40}-[0-9]`)
 )
 
 // isContextLength reports whether an error says that the prompt does not fit into the
 // model's context window. It looks for a word for the prompt and a word for the excess,
 // because every server has its own sentence.
 func isContextLength(e ProviderError) bool {
-	if contextCodes[e.Code] || contextCodes[e.Type] || e.Status == http.StatusRequestEntityTooLarge && !otherSize().MatchString(e.Message) {
-		return true
-	}
 	m := e.Message
-	if requestTooLarge().MatchString(m) {
+	switch {
+	case contextCodes[e.Code] || contextCodes[e.Type]:
+		return true
+	case e.Code == "string_above_max_length" || strings.Contains(m, "string too long"):
+		return isContentPath(cmp.Or(e.Param, quotedPath(m)))
+	case e.Status == http.StatusRequestEntityTooLarge && !otherSize().MatchString(m):
+		return true
+	case requestTooLarge().MatchString(m):
 		return true
 	}
 	switch e.Status {
 	case http.StatusTooManyRequests, http.StatusPaymentRequired, http.StatusUnauthorized, http.StatusForbidden:
 		return false
 	}
-	if chinese().MatchString(m) {
+	if contextName().MatchString(spaced(e.Code)) || contextName().MatchString(spaced(e.Type)) || chinese().MatchString(m) || noOutputLeft().MatchString(m) {
 		return true
 	}
-	return promptWord().MatchString(m) && excess().MatchString(m) && lengthWord().MatchString(m) && !otherSize().MatchString(m) && !isOutputLimit(m)
+	words := spaced(m)
+	return promptWord().MatchString(words) && excess().MatchString(words) && lengthWord().MatchString(words) &&
+		(!otherSize().MatchString(m) || certain().MatchString(m)) && !isOutputLimit(m)
+}
+
+// IsBodyTooLarge reports whether a refusal is about the size of the body in bytes, of which
+// images are most, and not about tokens.
+func IsBodyTooLarge(err error) bool {
+	var e *ProviderError
+	return errors.As(err, &e) && (e.Status == http.StatusRequestEntityTooLarge || payloadSize().MatchString(e.Message)) && !tokenWord().MatchString(e.Message)
+}
+
+var (
+	payloadSize = lazyregexp.New(`(?i)(?:payload|body|entity) (?:size|too large)|[0-9] ?(?:bytes|MB|MiB)\b`)
+	tokenWord   = lazyregexp.New(`(?i)tokens?\b|context (?:length|window|size)`)
+)
+
+// isContentPath reports whether a path leads to the text of a conversation rather than to a
+// name or an id. An unknown path may.
+func isContentPath(path string) bool {
+	last := path[strings.LastIndexAny(path, ".]")+1:]
+	return last == "" || slices.Contains([]string{"content", "text", "input", "output", "arguments", "instructions", "messages"}, last)
+}
+
+var inQuotes = lazyregexp.New(`'([^' ]+)'`)
+
+func quotedPath(message string) string {
+	if m := inQuotes().FindStringSubmatch(message); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+var wordEnd = lazyregexp.New(`([a-z])([A-Z])`)
+
+// spaced separates the words of names: input_tokens and ContextWindowExceeded.
+func spaced(s string) string {
+	return wordEnd().ReplaceAllString(strings.ReplaceAll(s, "_", " "), "$1 $2")
 }
 
 // requestTooLarge matches a single request that exceeds a limit of tokens per minute:
 // it can never succeed, unlike others with the same status.
 var requestTooLarge = lazyregexp.New(`(?i)request too large for|(?:reduce your message size|tokens must be reduced in order to run)`)
 
-// outputLimits match refusals of the requested output alone. The group is the most that
-// the model can write.
-var outputLimits = lazyregexp.New(`(?i)at most ([0-9][0-9,_]*) (?:completion|output) tokens|> ([0-9][0-9,_]*), which is the maximum allowed number of output|max_(?:completion_|output_|new_)?tokens\b[^0-9]{0,60}\[[0-9]+, ?([0-9][0-9,_]*)\]|max_(?:completion_|output_|new_)?tokens\W{0,12}(?:must|should) be (?:less than or equal to|at most|<=|no more than|between [0-9]+ and) \W?([0-9][0-9,_]*)|max_(?:completion_|output_|new_)?tokens\b.{0,40}(?:exceeds?|greater than|larger than|above) (?:the )?(?:limit|maximum)(?: output)?(?: tokens)?(?: of| \()? ?([0-9][0-9,_]*)`)
+var (
+	// outputLimits match refusals of the requested output alone, also in sentences that
+	// mention the prompt. The group is the most that the model can write.
+	outputLimits = lazyregexp.New(`(?i)at most ([0-9][0-9,_]*) (?:completion|output) tokens|> ([0-9][0-9,_]*), which is the maximum allowed number of output|max_(?:completion_|output_|new_)?tokens\b[^0-9]{0,60}\[[0-9]+, ?([0-9][0-9,_]*)\]|max_(?:completion_|output_|new_)?tokens\W{0,12}(?:must|should) be (?:less than or equal to|at most|<=|no more than|between [0-9]+ and) \W?([0-9][0-9,_]*)|max_(?:completion_|output_|new_)?tokens\b.{0,40}(?:exceeds?|greater than|larger than|above) (?:the )?(?:limit|maximum)(?: output)?(?: tokens)?(?: of| \()? ?([0-9][0-9,_]*)`)
+	// outputName matches a name of the requested output, and promptToo a sentence that is
+	// also about the prompt.
+	outputName = lazyregexp.New(`(?i)\bmax_?(?:completion_?|output_?|new_?)?tokens\b|maximum tokens you requested|(?:completion|output) tokens`)
+	promptToo  = lazyregexp.New(`(?i)context|prompt|messages?\b|\binputs?\b|max_(?:model|seq)_len|n_ctx|tokens? of \D|budget`)
+)
 
 func isOutputLimit(message string) bool { return outputLimit(message) > 0 }
 
@@ -74,7 +128,20 @@ func outputLimit(message string) int {
 			return n
 		}
 	}
-	return 0
+	message = strings.ReplaceAll(message, "Input should be", "should be") // a validator's sentence
+	if !outputName().MatchString(message) || promptToo().MatchString(message) {
+		return 0
+	}
+	least := 0 // the other number, if there is one, is what was requested
+	for _, n := range counts(message) {
+		if n >= minOutput && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	if least > 0 && strings.Contains(message, strconv.Itoa(least)+" (exclusive)") {
+		least--
+	}
+	return least
 }
 
 const (
@@ -84,16 +151,23 @@ const (
 	maxWindow = 100_000_000
 )
 
+// size matches a number of tokens: 8192, 8,192, 128k, or 1M.
+const size = `([0-9][0-9,_]*(?:[kKM]\b)?)`
+
 // windows match the size of the context window in a refusal, the most reliable first.
 var windows = []func() *regexp.Regexp{
-	lazyregexp.New(`(?i)exceeds? context limit: [0-9]+ \+ [0-9]+ > ([0-9][0-9,_]*)`),
-	lazyregexp.New(`(?i)> ([0-9][0-9,_]*) maximum`),
-	lazyregexp.New(`(?i)([0-9][0-9,_]*)(?: tokens?)? maximum context`),
-	lazyregexp.New(`(?i)range of input length should be \[[0-9]+, ?([0-9][0-9,_]*)\]`),
-	lazyregexp.New(`(?i)max(?:imum)?(?: allowed)?[ _](?:context|prompt|model|input|sequence)[ _]?(?:length|len|size|window)?[^0-9.]{0,30}?([0-9][0-9,_]*)`),
-	lazyregexp.New(`(?i)context (?:length|size|window|limit)[^0-9.]{0,20}?([0-9][0-9,_]*)`),
-	lazyregexp.New(`(?i)(?:token limit|limit for this model is|limit of|limit is|limit:?|maximum allowed[a-z ]*|maximum number of tokens allowed|max size:?)[ (]*([0-9][0-9,_]*)`),
-	lazyregexp.New(`(?i)(?:cannot exceed|less than|fewer than|at most|<=)(?: the total tokens limit)? ([0-9][0-9,_]*)`),
+	lazyregexp.New(`(?i)n_ctx\W{1,3}` + size),
+	lazyregexp.New(`(?i)max_(?:seq|model)_len\W{1,4}` + size),
+	lazyregexp.New(`(?i)exceeds? context limit: [0-9]+ \+ [0-9]+ > ` + size),
+	lazyregexp.New(`(?i)> ` + size + ` maximum`),
+	lazyregexp.New(size + `(?i)(?: tokens?)? maximum context`),
+	lazyregexp.New(`(?i)range of input length should be \[[0-9]+, ?` + size + `\]`),
+	lazyregexp.New(`(?i)max(?:imum)?(?: allowed| supported)?[ _](?:context|prompt|model|input|sequence)[ _]?(?:length|len|size|window|tokens)?[^0-9.]{0,30}?` + size),
+	lazyregexp.New(`(?i)context (?:length|size|window|limit)[^0-9.]{0,20}?` + size),
+	lazyregexp.New(`(?i)(?:token limit|limit for this model is|limit of|limit is|limit:?|maximum allowed[a-z ]*|maximum number of (?:input )?tokens(?: allowed)?:?|max size:?)[ (]*` + size),
+	lazyregexp.New(`(?i)(?:cannot exceed|less than|fewer than|at most|<=|no more than|only supports(?: up to)?|supports up to|maximum(?: of| is))(?: the total tokens limit)? ` + size),
+	lazyregexp.New(`(?i)context(?: is| of)?[ (]+` + size),
+	lazyregexp.New(`(?:长度|上下文|限制)\D{0,8}` + size),
 }
 
 // contextWindow returns the size of the context window that a refusal states, in
@@ -102,15 +176,23 @@ func contextWindow(e ProviderError) int {
 	if e.ContextTokens >= minWindow {
 		return min(e.ContextTokens, maxWindow)
 	}
+	message := otherUnits().ReplaceAllString(e.Message, "")
 	for _, window := range windows {
-		if m := window().FindStringSubmatch(e.Message); m != nil {
+		if m := window().FindStringSubmatch(message); m != nil {
 			if n := parseCount(m[1]); n >= minWindow && n <= maxWindow {
 				return n
 			}
 		}
 	}
+	// Of two numbers of tokens, the greater one is the size of the prompt.
+	if found := counts(message); len(found) == 2 && strings.Contains(strings.ToLower(message), "token") && min(found[0], found[1]) >= minWindow {
+		return min(found[0], found[1], maxWindow)
+	}
 	return 0
 }
+
+// otherUnits matches numbers that are no numbers of tokens, and the excess.
+var otherUnits = lazyregexp.New(`(?i)[0-9][0-9,_.]* ?(?:bytes|kib|kb|mib|mb|characters|chars|messages|images|seconds|ms|%)|characters is [0-9]+|\bby [0-9][0-9,_]*|-[0-9]+`)
 
 // minOutput is the least output that is worth a call.
 const minOutput = 256
@@ -123,10 +205,9 @@ func roomForOutput(message string, window, requested int) int {
 		return 0
 	}
 	prompt := 0
-	found := numbers().FindAllString(message, -1)
-	statesOutput := slices.ContainsFunc(found, func(s string) bool { return parseCount(s) == requested })
-	for _, s := range found {
-		n := parseCount(s)
+	found := counts(message)
+	statesOutput := slices.Contains(found, requested)
+	for _, n := range found {
 		switch {
 		case !statesOutput:
 		case n > window && n > requested && n-requested < window:
@@ -149,12 +230,29 @@ func enoughOutput(room int) int {
 	return room
 }
 
-var numbers = lazyregexp.New(`[0-9][0-9,_]*`)
+var numbers = lazyregexp.New(`[0-9][0-9,_]*(?:[kKM]\b)?`)
 
+// counts returns the numbers in a message.
+func counts(message string) []int {
+	var out []int
+	for _, s := range numbers().FindAllString(message, -1) {
+		out = append(out, parseCount(s))
+	}
+	return out
+}
+
+// parseCount parses 8192, 8,192, 128k, and 1M, and returns 0 for anything else.
 func parseCount(s string) int {
-	n, err := strconv.Atoi(strings.NewReplacer(",", "", "_", "").Replace(s))
-	if err != nil {
+	unit := 1
+	switch {
+	case strings.HasSuffix(s, "k"), strings.HasSuffix(s, "K"):
+		unit = 1_000
+	case strings.HasSuffix(s, "M"):
+		unit = 1_000_000
+	}
+	n, err := strconv.Atoi(strings.TrimRight(strings.NewReplacer(",", "", "_", "").Replace(s), "kKM"))
+	if err != nil || n > maxWindow*10 {
 		return 0
 	}
-	return n
+	return n * unit
 }

@@ -23,16 +23,36 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// ticksPerMicro is the number of ticks in a millionth of a US dollar. xAI reports its costs in
+// ticks.
+const ticksPerMicro = 10_000
+
+// TickMicros converts ticks to millionths of a dollar, rounded up.
+func (c Count) TickMicros() int64 { return (int64(c) + ticksPerMicro - 1) / ticksPerMicro }
+
 // maxCost bounds the reported cost of one answer, in US dollars.
 const maxCost = 1e6
 
-// CostMicros decodes a cost in US dollars, also in quotes, to millionths of a dollar,
-// rounded up. Anything else is zero.
+// CostMicros decodes a cost in US dollars, also in quotes or as the total of an object
+// (Perplexity), to millionths of a dollar, rounded up. Anything else is zero.
 func CostMicros(raw json.RawMessage) int64 {
+	if fields := object(raw); fields != nil {
+		return max(CostMicros(fields["total_cost"]), CostMicros(fields["total"]))
+	}
 	var cost float64
 	_ = json.Unmarshal(bytes.Trim(raw, `"`), &cost) // zero if it is not a number
 	if cost <= 0 {
 		return 0
 	}
 	return int64(math.Ceil(min(cost, maxCost)*1e6 - 1e-6))
+}
+
+// IsKeepAlive reports whether the data of an event has no meaning: servers and proxies send
+// it so that the connection stays open.
+func IsKeepAlive(data []byte) bool {
+	switch string(bytes.ToLower(bytes.Trim(data, "\" \t\r\n"))) {
+	case "", "null", "{}", "[]", "true", "ping", "pong", "heartbeat", "keep-alive", "keepalive", "keep_alive", ": keep-alive", ": ping", `{"type":"ping"}`, `{"type": "ping"}`:
+		return true
+	}
+	return false
 }

@@ -105,7 +105,7 @@ func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, 
 		data, err := events.next()
 		switch {
 		case errors.Is(err, io.EOF) && events.events == 0:
-			return w.noEvents(resp, events.html)
+			return w.noEvents(resp, events)
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, errTooLarge):
@@ -215,13 +215,16 @@ func (w *Endpoint) CheckKey() error {
 	return nil
 }
 
-// noEvents returns the error of a response that had nothing to decode.
-func (w *Endpoint) noEvents(resp *http.Response, html bool) error {
+// noEvents returns the error of a response that had nothing to decode. The first line of a
+// text is the sentence of the server or of a proxy.
+func (w *Endpoint) noEvents(resp *http.Response, events *streamReader) error {
 	kind := resp.Header.Get("Content-Type")
-	if !html && strings.HasPrefix(kind, "text/event-stream") {
+	switch {
+	case !events.html && events.plain != "":
+		return w.Fault(ProviderError{Message: events.plain})
+	case !events.html && strings.HasPrefix(kind, "text/event-stream"):
 		return w.StreamCut(nil)
-	}
-	if html {
+	case events.html:
 		kind = "a web page"
 	}
 	return &fault.Error{

@@ -37,6 +37,8 @@ type Facts struct {
 	NoMedia bool `json:"noMedia,omitempty"`
 	// StrictTurns means that no user message may follow a tool message.
 	StrictTurns bool `json:"strictTurns,omitempty"`
+	// NoSystem means that no message may have the role system or developer.
+	NoSystem bool `json:"noSystem,omitempty"`
 	// AllReasoning means that every assistant message must have its reasoning.
 	AllReasoning bool `json:"allReasoning,omitempty"`
 	// OtherAPI means that the endpoint supports only the other one of OpenAI's APIs.
@@ -90,6 +92,29 @@ func (l *Learned) update(change func(*Facts)) {
 func (f Facts) clone() Facts {
 	f.Omit, f.Rename = maps.Clone(f.Omit), maps.Clone(f.Rename)
 	return f
+}
+
+// ApplyFacts omits and renames the fields that the endpoint refused in the objects of a
+// request, and returns the names of the fields that remain.
+func ApplyFacts[O ~map[string]any](f Facts, groups ...[]O) []string {
+	names := map[string]bool{}
+	for _, objects := range groups {
+		for _, o := range objects {
+			for name := range f.Omit {
+				delete(o, name)
+			}
+			for from, to := range f.Rename {
+				if v, ok := o[from]; ok {
+					delete(o, from)
+					o[to] = v
+				}
+			}
+			for name := range o {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // Sent describes a request that was refused.
@@ -148,18 +173,25 @@ func (l *Learned) Learn(e ProviderError, sent Sent) (change Change, again bool) 
 }
 
 var (
-	unsupported = lazyregexp.New(`(?i)unsupported|not (?:a )?(?:support|recogni|permit|allow|valid|available|implemented|known|expected)|unrecogni[sz]ed|unknown|unexpected|extra(?:neous)? (?:inputs?|fields?|key)|additional propert|does(?: not|n't) support|cannot find field|no longer|deprecated|removed|can only be|cannot both|cannot be used|should not be|must not be|forbidden`)
-	passBack    = lazyregexp.New("(?i)(reasoning_content|thinking)[`'\"]?.{0,60}(?:must be passed back|is missing|required|must be provided)")
-	strictTurn  = lazyregexp.New(`(?i)unexpected role '?user'? after role '?tool|user.{0,20}(?:after|following).{0,20}tool (?:message|role)`)
-	otherAPI    = lazyregexp.New(`(?i)v1/(?:responses|chat/completions)|responses api|chat completions api|not a chat model|only supported in`)
+	unsupported = lazyregexp.New(`(?i)unsupported|not (?:a )?(?:currently )?(?:support|recogni|permit|allow|valid|available|implemented|known|expected|enabled|compatible)|unrecogni[sz]ed|unknown|unexpected|extra(?:neous)? (?:inputs?|fields?|key)|additional propert|does(?: not|n't) (?:support|accept|allow|take)|no such (?:field|parameter|argument)|cannot find field|no longer|deprecated|removed|(?:can|may) only be|only [0-9.]+ (?:is|are) (?:allowed|supported)|cannot both|mutually exclusive|cannot be (?:used|set|specified)|(?:should|must) not be|forbidden|not? field|has no|must be verified`)
+	// unsupportedCodes are the codes of refused fields and values.
+	unsupportedCodes = map[string]bool{"unsupported_parameter": true, "unsupported_value": true, "unknown_parameter": true, "extra_forbidden": true, "invalid_parameter": true}
+	keyword          = lazyregexp.New(`(?i)unexpected keyword argument|unknown field|unrecogni[sz]ed (?:request )?(?:argument|field|parameter)|extra inputs`)
+	passBack         = lazyregexp.New("(?i)(reasoning_content|thinking)[`'\"]?.{0,60}(?:must be passed back|is missing|required|must be provided)")
+	strictTurn       = lazyregexp.New(`(?i)unexpected role '?user'? after role '?tool|user.{0,20}(?:after|following).{0,20}tool (?:message|role)|tool (?:message|role|result)s?.{0,20}followed by.{0,20}assistant`)
+	noSystem         = lazyregexp.New(`(?i)system (?:role|messages?|prompt|instructions?) (?:is |are )?not (?:supported|allowed|enabled|permitted)|(?:developer|system) instructions? (?:is |are )?not (?:enabled|supported)|does(?: not|n't) support (?:the )?(?:system|developer) (?:role|messages?|prompts?|instructions?)|unsupported role:? ['"]?(?:system|developer)|(?:system|developer)['"]? role is not`)
+	otherAPI         = lazyregexp.New(`(?i)(?:use|try|only (?:supported|available|works?)|instead)\W.{0,60}(?:v1/(?:responses|chat/completions)|responses (?:api|endpoint)|chat[ /]completions (?:api|endpoint))|not supported (?:in|with|on|by|via) (?:the )?/?(?:v1/(?:responses|chat/completions)|chat[ /]completions)|(?:responses|chat/completions).{0,20} not supported|not a chat model|only supported in`)
 )
 
 // neverOmitted lists the fields without which a request has no meaning.
-var neverOmitted = []string{"model", "messages", "stream", "input", "tools", "role", "content", "type", "function", "name", "arguments", "id", "system", "tool_calls", "tool_call_id", "text"}
+var neverOmitted = []string{"model", "messages", "stream", "input", "tools", "role", "content", "type", "function", "name", "arguments", "id", "system", "instructions", "tool_calls", "tool_call_id", "tool_use_id", "call_id", "text", "output", "source", "description", "input_schema", "parameters"}
 
 // learn is the decision of [Learned.Learn], without I/O.
 func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
 	status := statusOf(e)
+	if status == 0 { // an error inside a stream without a code
+		status = 400
+	}
 	if status < 400 || status == 401 || status == 402 || status == 403 || status == 429 && !isContextLength(e) {
 		return f, Change{}, false
 	}
@@ -168,18 +200,23 @@ func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
 	}
 	m := e.Message
 	switch {
+	case suggestsOtherAPI(m):
+		return f, Change{}, false // see [Alternative]
 	case passBack().MatchString(m) && !f.AllReasoning:
 		f.AllReasoning = true
 		return f, Change{}, true
 	case strictTurn().MatchString(m) && !f.StrictTurns:
 		f.StrictTurns = true
 		return f, Change{}, true
-	case isThinkingRefused(m) && !sent.NoReasoning && !f.AllReasoning:
+	case noSystem().MatchString(m) && !f.NoSystem:
+		f.NoSystem = true
+		return f, Change{}, true
+	case (isThinkingRefused(m) || e.Code == "invalid_encrypted_content") && !sent.NoReasoning && !f.AllReasoning:
 		return f, Change{NoReasoning: true}, true
 	case sent.Media && isMediaRefused(e, status) && noMediaAtAll().MatchString(m) && !f.NoMedia:
 		f.NoMedia = true
 		return f, Change{}, true
-	case status < 500 && unsupported().MatchString(m):
+	case status < 500 && (unsupported().MatchString(m) || unsupportedCodes[strings.ToLower(e.Code)]), keyword().MatchString(m):
 		return learnField(f, e, sent)
 	}
 	return f, Change{}, false
@@ -254,7 +291,7 @@ func refusedField(e ProviderError, fields []string) string {
 	best, at := "", len(e.Message)
 	for _, around := range [][2]string{{"'`\".[", "'`\"]:,."}, {"", ""}} {
 		for _, name := range candidates {
-			if i := indexOfName(e.Message, name, around[0], around[1]); i >= 0 && i < at {
+			if i := indexOfName(e.Message, name, around[0], around[1]); i >= 0 && (i < at || i == at && len(name) > len(best)) {
 				best, at = name, i
 			}
 		}
@@ -262,7 +299,16 @@ func refusedField(e ProviderError, fields []string) string {
 			return best
 		}
 	}
-	return ""
+	// Some servers use another notation: streamOptions, "stream options".
+	words := strings.ToLower(spaced(e.Message))
+	for _, name := range candidates {
+		if strings.Contains(name, "_") {
+			if i := indexOfName(words, strings.ReplaceAll(name, "_", " "), "", ""); i >= 0 && i < at {
+				best, at = name, i
+			}
+		}
+	}
+	return best
 }
 
 // indexOfName returns the position of name as a whole word. If before or after is not

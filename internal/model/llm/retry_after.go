@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -26,18 +27,27 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if at, err := http.ParseTime(value); err == nil {
 		return clampDelay(at.Sub(now))
 	}
-	delay := resetDelay(h.Get("X-Ratelimit-Reset"), now)
-	for _, scope := range []string{"requests", "tokens", "input-tokens", "output-tokens"} {
-		for _, names := range [][2]string{
-			{"X-Ratelimit-Remaining-" + scope, "X-Ratelimit-Reset-" + scope},
-			{"Anthropic-Ratelimit-" + scope + "-Remaining", "Anthropic-Ratelimit-" + scope + "-Reset"},
-		} {
-			if h.Get(names[0]) == "0" {
-				delay = max(delay, resetDelay(h.Get(names[1]), now))
-			}
+	if d := resetDelay(value, now); d > 0 { // 30s, a number with a unit
+		return d
+	}
+	delay := time.Duration(0)
+	for name, values := range h {
+		lower := strings.ToLower(name)
+		if len(values) == 0 || !strings.Contains(lower, "ratelimit") && !strings.Contains(lower, "rate-limit") || !strings.Contains(lower, "reset") {
+			continue
+		}
+		// The name has the scope of the limit: X-Ratelimit-Reset-Tokens-Minute.
+		remaining := h.Get(strings.NewReplacer("reset-after", "remaining", "reset", "remaining").Replace(lower))
+		if remaining == "0" || remaining == "" && !strings.ContainsAny(scopeOf(lower), "abcdefghijklmnopqrstuvwxyz") {
+			delay = max(delay, resetDelay(values[0], now))
 		}
 	}
 	return delay
+}
+
+// scopeOf returns what the name of a rate limit header has beyond its usual words.
+func scopeOf(lower string) string {
+	return strings.NewReplacer("x-", "", "ratelimit", "", "rate-limit", "", "reset-after", "", "reset", "").Replace(lower)
 }
 
 // resetDelay reads the time of a reset: a duration (6m0s), a date, seconds, or the Unix
@@ -62,39 +72,71 @@ func resetDelay(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// tryAgainIn matches the delay in a sentence such as "Please try again in 1m26.4s" or
-// "Please retry after 30 seconds".
-var tryAgainIn = lazyregexp.New(`(?i)(?:try again|retry|available|wait)(?: again)? (?:in|after|for)?\s*((?:[0-9.]+\s*(?:ms|milliseconds?|h|hours?|m|minutes?|s|seconds?)\b\s*)+|(?:[0-9.]+(?:ms|h|m|s))+)`)
+// tryAgainIn matches the delay in a sentence such as "Please try again in 1m26.4s", "Please
+// retry after 30 seconds", and "Your quota will reset after 13h45m". resetAt matches a date.
+var (
+	tryAgainIn = lazyregexp.New(`(?i)(?:try(?:ing)? again|retry(?:ing)?|available|wait|resets?)(?: again)? (?:in|after|for|at least)? ?(?:about |approximately )?((?:[0-9.]+\s*(?:ms|milliseconds?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|days?|d)\b[\s,]*(?:and )?)+|(?:[0-9.]+(?:ms|h|m|s))+)`)
+	resetAt    = lazyregexp.New(`(?i)(?:resets?|try again|retry|available)(?: again)? (?:at|on|after) ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:[0-9]{2}))`)
+)
 
-// bodyRetryAfter returns the delay that the fields or the sentence of an error ask for.
-func bodyRetryAfter(fields map[string]json.RawMessage, message string, now time.Time) time.Duration {
-	for name, unit := range map[string]float64{
-		"retry_after": 1, "retry_after_seconds": 1, "resets_in_seconds": 1, "retry_after_ms": 0.001,
-	} {
-		if n := number(fields[name]); n > 0 {
-			return secondsToDuration(n * unit)
+// delayFields lists the names of fields with a delay or the time of a reset, in lower case and
+// without separators, with their unit in seconds. The unit 0 means the notations of resetDelay.
+var delayFields = map[string]float64{
+	"retryafter": 0, "retryafterseconds": 1, "retryaftersecs": 1, "retryafterms": 0.001, "retrydelay": 0, "retryin": 0,
+	"resetsinseconds": 1, "resetinseconds": 1, "resetafter": 0, "resetsin": 0, "resetin": 0,
+	"resetsat": 0, "resetat": 0, "resettime": 0, "ratelimitreset": 0, "xratelimitreset": 0,
+}
+
+// bodyRetryAfter returns the delay that the fields of an error ask for.
+func bodyRetryAfter(fields map[string]json.RawMessage, now time.Time) time.Duration {
+	delay := time.Duration(0)
+	for name, value := range fields {
+		unit, ok := delayFields[strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))]
+		switch {
+		case !ok:
+		case unit > 0:
+			delay = max(delay, secondsToDuration(number(value)*unit))
+		default:
+			delay = max(delay, resetDelay(cmp.Or(text(value), string(value)), now))
 		}
 	}
-	if n := number(fields["resets_at"]); n > 1e9 {
-		return resetDelay(strconv.FormatFloat(n, 'f', -1, 64), now)
-	}
+	return delay
+}
+
+// sentenceRetryAfter returns the delay that the sentence of an error asks for.
+func sentenceRetryAfter(message string, now time.Time) time.Duration {
 	if m := tryAgainIn().FindStringSubmatch(message); m != nil {
 		return spokenDuration(m[1])
+	}
+	if m := resetAt().FindStringSubmatch(message); m != nil {
+		return resetDelay(m[1], now)
 	}
 	return 0
 }
 
-// spokenDuration parses "1m26.4s", "20ms", and "1 minute 30 seconds".
+var spokenUnits = lazyregexp.New(`([0-9.]+)(ms|milliseconds?|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|days?|d)`)
+
+// spokenDuration parses "1m26.4s", "20ms", "1 minute and 30 seconds", and "2 days".
 func spokenDuration(s string) time.Duration {
-	s = strings.ToLower(strings.Join(strings.Fields(s), ""))
-	for _, unit := range [][2]string{{"milliseconds", "ms"}, {"millisecond", "ms"}, {"hours", "h"}, {"hour", "h"}, {"minutes", "m"}, {"minute", "m"}, {"seconds", "s"}, {"second", "s"}} {
-		s = strings.ReplaceAll(s, unit[0], unit[1])
+	seconds := 0.0
+	for _, m := range spokenUnits().FindAllStringSubmatch(strings.ToLower(strings.Join(strings.Fields(s), "")), -1) {
+		n, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			return 0
+		}
+		switch unit := m[2]; {
+		case strings.HasPrefix(unit, "ms") || strings.HasPrefix(unit, "milli"):
+			n /= 1000
+		case unit[0] == 'm':
+			n *= 60
+		case unit[0] == 'h':
+			n *= 3600
+		case unit[0] == 'd':
+			n *= 86400
+		}
+		seconds += n
 	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return 0
-	}
-	return clampDelay(d)
+	return secondsToDuration(seconds)
 }
 
 func clampDelay(d time.Duration) time.Duration { return min(max(d, 0), maxRetryDelay) }

@@ -15,6 +15,9 @@ const maxEvent = 8 << 20
 // readBuffer is small because a process may read a thousand streams at once.
 const readBuffer = 1 << 10
 
+// maxPlain bounds the line of text that is kept for an error.
+const maxPlain = 1 << 10
+
 // errTooLarge is the error of an event or a line over maxEvent.
 var errTooLarge = errors.New("event is too large")
 
@@ -36,7 +39,8 @@ type streamReader struct {
 	raw     bool // data holds JSON that came without a field name
 	held    []byte
 	hasHeld bool
-	html    bool // the response begins like a web page
+	html    bool   // the response begins like a web page
+	plain   string // the first line that is neither a field nor JSON
 	begun   bool
 	skipLF  bool // the last line ended in CR; an LF that follows belongs to it
 	events  int
@@ -90,6 +94,8 @@ func (s *streamReader) next() ([]byte, error) {
 			}
 		case s.events == 0 && bytes.HasPrefix(bytes.TrimSpace(line), []byte("<")):
 			s.html = true
+		case s.plain == "" && !bytes.HasPrefix(line, []byte(":")):
+			s.plain = string(line[:min(len(line), maxPlain)])
 		}
 	}
 }

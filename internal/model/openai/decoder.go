@@ -32,7 +32,9 @@ type decoder struct {
 	usage          chat.Usage
 	model          string
 	finish         string
-	terminated     bool // the stream had its end marker
+	broken         string // why the server broke the answer off
+	deltas         bool   // the server sends deltas with content
+	terminated     bool   // the stream had its end marker
 }
 
 // stream is text that arrives in pieces.
@@ -64,18 +66,30 @@ func (d *decoder) emit(c llm.Chunk) {
 // reports, or an error about the event itself.
 func (d *decoder) event(data []byte) error {
 	if text, ok := plainText(data); ok {
+		d.deltas = true
 		d.appendText(text)
 		return nil
 	}
 	data = bytes.TrimSpace(data)
-	switch {
-	case len(data) == 0:
+	for bytes.HasPrefix(data, []byte("data:")) { // a proxy framed the events once more
+		data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("data:")))
+	}
+	switch word := strings.ToLower(strings.Trim(string(data), "[]\" ")); {
+	case llm.IsKeepAlive(data):
 		return nil
-	case strings.EqualFold(strings.Trim(string(data), "[]"), "DONE"):
+	case word == "done":
 		d.terminated = true
 		return nil
 	}
 	var fields map[string]json.RawMessage
+	if chunks := chunkList(data); chunks != nil {
+		for _, c := range chunks {
+			if err := d.event(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
 		if refused := llm.ParseError(data); !refused.IsZero() {
 			return &refused
@@ -94,10 +108,21 @@ func (d *decoder) event(data []byte) error {
 
 var errNoObject = fmt.Errorf("want an object")
 
+// chunkList returns the chunks of a server that sends them as one list, or nil.
+func chunkList(data []byte) (chunks []json.RawMessage) {
+	if data[0] != '[' || json.Unmarshal(data, &chunks) != nil || len(chunks) == 0 || object(chunks[0])["choices"] == nil {
+		return nil
+	}
+	return chunks
+}
+
 func (d *decoder) chunk(fields map[string]json.RawMessage) error {
 	d.model = cmp.Or(str(fields["model"]), d.model)
 	d.count(fields["usage"])
 	d.count(object(fields["x_groq"])["usage"])
+	if fields["eval_count"] != nil { // Ollama's own protocol
+		d.count(mustJSON(fields, nil))
+	}
 	d.gatewayCost(fields["provider_metadata"])
 	choices := list(fields["choices"])
 	if len(choices) == 0 && object(fields["message"]) != nil { // Ollama's own protocol
@@ -121,26 +146,55 @@ func (d *decoder) choice(choice map[string]json.RawMessage, whole bool) error {
 		refused := llm.ParseError(mustJSON(choice, nil))
 		return &refused
 	}
-	delta := object(choice["delta"])
-	if message := object(choice["message"]); len(delta) == 0 && message != nil {
-		if whole && d.begun {
-			message = nil // it repeats the deltas
-		}
-		delta = message
-	}
-	if err := d.delta(delta); err != nil {
+	d.count(choice["usage"]) // Moonshot
+	if err := d.delta(d.deltaOf(choice, whole)); err != nil {
 		return err
 	}
 	finish := strings.ToLower(cmp.Or(str(choice["finish_reason"]), str(choice["done_reason"])))
-	if finish == "error" {
-		reason := cmp.Or(str(choice["native_finish_reason"]), "error")
-		return &llm.ProviderError{Message: "The provider ended the answer with the reason \"" + reason + "\"."}
+	if brokenOff[finish] {
+		// A later event may have the server's own sentence.
+		d.broken = cmp.Or(str(choice["native_finish_reason"]), finish)
+		return nil
 	}
 	d.finish = cmp.Or(finish, d.finish)
 	if done := string(choice["done"]); done == "true" {
 		d.finish = cmp.Or(d.finish, "stop")
 	}
 	return nil
+}
+
+// brokenOff lists the finish reasons of answers that are not complete and that another call
+// may complete.
+var brokenOff = map[string]bool{
+	"error": true, "network_error": true, "insufficient_system_resource": true, "abort": true, "aborted": true, "cancelled": true,
+	"malformed_function_call": true, "unexpected_tool_call": true, "model_overloaded": true, "server_error": true, "timeout": true, "unavailable": true,
+}
+
+// brokenError returns the error of an answer that the server broke off, or nil.
+func (d *decoder) brokenError() error {
+	if d.broken == "" {
+		return nil
+	}
+	return &llm.ProviderError{Message: "The provider ended the answer with the reason \"" + d.broken + "\"."}
+}
+
+// deltaOf returns the delta of a choice, also if the server calls it message or text.
+func (d *decoder) deltaOf(choice map[string]json.RawMessage, whole bool) map[string]json.RawMessage {
+	delta, message := object(choice["delta"]), object(choice["message"])
+	if s, ok := llm.DecodeString(choice["text"]); ok && s != "" && len(delta) == 0 && message == nil {
+		return map[string]json.RawMessage{"content": choice["text"]}
+	}
+	for name, v := range delta {
+		if name != "role" && string(v) != "null" && string(v) != `""` && string(v) != "[]" {
+			d.deltas = true
+			return delta
+		}
+	}
+	repeats := whole || str(choice["finish_reason"]) != "" && d.deltas && str(message["content"]) == d.text.all.String()
+	if message == nil || repeats && d.begun {
+		return delta // the message repeats the deltas
+	}
+	return message
 }
 
 func (d *decoder) delta(delta map[string]json.RawMessage) error {
@@ -181,8 +235,11 @@ func (d *decoder) delta(delta map[string]json.RawMessage) error {
 // reasoningFields decodes reasoning, which precedes the text of the same delta. A server
 // that sends it under two names sends it once.
 func (d *decoder) reasoningFields(delta map[string]json.RawMessage) {
-	for _, name := range []string{"reasoning_content", "reasoning", "thinking"} {
+	for _, name := range []string{"reasoning_content", "reasoning", "thinking", "reasoning_text"} {
 		s, isString := llm.DecodeString(delta[name])
+		if fields := object(delta[name]); fields != nil {
+			s, isString = cmp.Or(texts(fields["content"]), texts(fields["text"])), true
+		}
 		if isString && s == "" && name == "reasoning_content" {
 			d.emptyReasoning = true
 		}
@@ -200,15 +257,25 @@ func (d *decoder) contentParts(parts []json.RawMessage) {
 		case part == nil:
 			d.appendText(str(raw))
 		case part["thinking"] != nil:
-			thinking := str(part["thinking"])
-			for _, piece := range list(part["thinking"]) {
-				thinking += cmp.Or(str(object(piece)["text"]), str(piece))
-			}
-			d.appendReasoning(contentThinking, thinking)
+			d.appendReasoning(contentThinking, texts(part["thinking"]))
+		case strings.Contains(str(part["type"]), "reasoning") || str(part["type"]) == "thinking": // Databricks
+			d.appendReasoning(contentReasoning, cmp.Or(texts(part["text"]), texts(part["summary"]), texts(part["content"]), texts(part["reasoning"])))
 		default:
 			d.appendText(str(part["text"]))
 		}
 	}
+}
+
+// texts joins a string, a text part, or a list of them.
+func texts(raw json.RawMessage) string {
+	if s, ok := llm.DecodeString(raw); ok {
+		return s
+	}
+	var b strings.Builder
+	for _, piece := range list(raw) {
+		b.WriteString(cmp.Or(str(object(piece)["text"]), str(piece)))
+	}
+	return b.String()
 }
 
 func (d *decoder) appendText(s string) {
@@ -246,57 +313,6 @@ func (d *decoder) flush() {
 		d.emit(llm.Chunk{Kind: llm.ChunkText, Text: s})
 	}
 	d.calls.announceAll()
-}
-
-// wireUsage is the usage report of a chunk. Names differ between hosts.
-type wireUsage struct {
-	Prompt         llm.Count `json:"prompt_tokens"`
-	Completion     llm.Count `json:"completion_tokens"`
-	Total          llm.Count `json:"total_tokens"`
-	PromptCacheHit llm.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
-	Cached         llm.Count `json:"cached_tokens"`           // Moonshot
-	PromptDetails  struct {
-		Cached     llm.Count `json:"cached_tokens"`
-		CacheWrite llm.Count `json:"cache_write_tokens"`
-	} `json:"prompt_tokens_details"`
-	Cost        json.RawMessage `json:"cost"` // US dollars: OpenRouter, Vercel
-	IsBYOK      bool            `json:"is_byok"`
-	CostDetails struct {
-		Upstream json.RawMessage `json:"upstream_inference_cost"`
-	} `json:"cost_details"`
-}
-
-// count updates the usage with every count that raw holds: an answer must not fail because
-// of its usage report.
-func (d *decoder) count(raw json.RawMessage) {
-	var u *wireUsage
-	_ = json.Unmarshal(raw, &u)
-	if u == nil {
-		return
-	}
-	output := u.Completion
-	if u.Prompt > 0 && u.Total > 0 {
-		// xAI and Gemini's endpoint bill thinking tokens and count them only in the total.
-		output = max(output, u.Total-u.Prompt)
-	}
-	d.usage = chat.Usage{
-		InputTokens: int64(u.Prompt), OutputTokens: int64(output),
-		CacheReadTokens:  int64(cmp.Or(u.PromptDetails.Cached, u.PromptCacheHit, u.Cached)),
-		CacheWriteTokens: int64(u.PromptDetails.CacheWrite), CostMicros: d.usage.CostMicros,
-	}
-	cost := llm.CostMicros(u.Cost)
-	if u.IsBYOK { // then the cost is the gateway's fee alone
-		cost += llm.CostMicros(u.CostDetails.Upstream)
-	}
-	d.usage.CostMicros = max(d.usage.CostMicros, cost)
-}
-
-// gatewayCost reads the cost where Vercel's gateway reports it.
-func (d *decoder) gatewayCost(metadata json.RawMessage) {
-	if len(metadata) > 0 {
-		cost := llm.CostMicros(object(object(metadata)["gateway"])["cost"])
-		d.usage.CostMicros = max(d.usage.CostMicros, cost)
-	}
 }
 
 // done returns the last chunk.

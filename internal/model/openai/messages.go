@@ -22,7 +22,7 @@ type writer struct {
 func (w *writer) messages(req llm.Request) []message {
 	out := make([]message, 0, len(req.Messages)+1)
 	if req.System != "" {
-		out = append(out, message{"role": "system", "content": req.System})
+		out = append(out, w.systemMessage(req.System, true))
 	}
 	// Tool messages can only hold text. Media that tools returned follow after the last
 	// of them, because no other message may separate them.
@@ -61,10 +61,10 @@ func (w *writer) messages(req llm.Request) []message {
 	return out
 }
 
-// systemMessage returns instructions within a conversation. Many chat templates accept the
-// system role only at the beginning.
+// systemMessage returns instructions. Many chat templates accept the system role only at the
+// beginning, and some (Gemma's) nowhere.
 func (w *writer) systemMessage(text string, first bool) message {
-	if first || w.ownHost {
+	if (first || w.ownHost) && !w.facts.NoSystem {
 		return message{"role": "system", "content": text}
 	}
 	return message{"role": "user", "content": "<system>\n" + text + "\n</system>"}

@@ -63,6 +63,9 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 		}
 		return !d.abandoned && !d.terminated, nil
 	})
+	if broken := d.brokenError(); err == nil && broken != nil {
+		err, d.finish = m.streamError(broken), ""
+	}
 	var refused *llm.ProviderError
 	switch failedCall := errors.As(err, &refused) && refused.FailedCall != ""; {
 	case d.abandoned:

@@ -2,8 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/model/llm"
@@ -17,6 +15,8 @@ const (
 	reasoningField = "field"
 	// contentThinking means that the reasoning was a part of the content (Mistral).
 	contentThinking = "content.thinking"
+	// contentReasoning means that it was another part of the content. It is not sent back.
+	contentReasoning = "content.reasoning"
 )
 
 // messageData and callData list the fields that servers want back, because they check
@@ -83,8 +83,12 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 	for name, v := range m.o.Body {
 		body[name] = v
 	}
-	applyFacts(body, messages, facts)
-	sent.Fields = fieldNames(body, messages)
+	var calls []message
+	for _, msg := range messages {
+		of, _ := msg["tool_calls"].([]message)
+		calls = append(calls, of...)
+	}
+	sent.Fields = llm.ApplyFacts(facts, []message{body}, messages, calls)
 	encoded, err := json.Marshal(body)
 	return encoded, sent, err
 }
@@ -116,51 +120,6 @@ func (m *Model) outputLimit(req llm.Request, facts llm.Facts, change llm.Change)
 		}
 	}
 	return limit
-}
-
-// applyFacts omits and renames the fields that the endpoint refused.
-func applyFacts(body message, messages []message, facts llm.Facts) {
-	if len(facts.Omit) == 0 && len(facts.Rename) == 0 {
-		return
-	}
-	apply := func(fields message) {
-		for name := range facts.Omit {
-			delete(fields, name)
-		}
-		for from, to := range facts.Rename {
-			if v, ok := fields[from]; ok {
-				delete(fields, from)
-				fields[to] = v
-			}
-		}
-	}
-	apply(body)
-	for _, msg := range messages {
-		apply(msg)
-		calls, _ := msg["tool_calls"].([]message)
-		for _, call := range calls {
-			apply(call)
-		}
-	}
-}
-
-// fieldNames lists the names of the fields of the body, its messages, and their calls.
-func fieldNames(body message, messages []message) []string {
-	names := map[string]bool{}
-	collect := func(fields message) {
-		for name := range fields {
-			names[name] = true
-		}
-	}
-	collect(body)
-	for _, msg := range messages {
-		collect(msg)
-		calls, _ := msg["tool_calls"].([]message)
-		for _, call := range calls {
-			collect(call)
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // isProviderExecuted reports whether the provider ran the tool itself. Such a call means

@@ -4,7 +4,7 @@
 // It is used without state on the server: every request has store: false and the whole
 // conversation. Reasoning comes as encrypted items, which are kept in ProviderOptions
 // {"openai": {"encryptedContent": …}} of a reasoning part and sent back to the provider and
-// model family that made them. Item ids are not sent back, because the server stores no
-// items. The rules for all adapters are in package llm; [llm.Alternative] chooses between
+// model family that made them, with their ids, which OpenAI's description demands. Other ids
+// are not sent back, because the server stores no items. The rules for all adapters are in package llm; [llm.Alternative] chooses between
 // this API and chat completions.
 package responses

@@ -2,8 +2,6 @@ package responses
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 
 	"lilac/internal/foundation/chat"
@@ -14,8 +12,9 @@ const (
 	// options is the key of this package's data in provider options. Chat completions
 	// use the same one, with other fields.
 	options = "openai"
-	// encryptedContent and phase are the fields that the server wants back.
+	// encryptedContent, itemID, and phase are the fields that the server wants back.
 	encryptedContent = "encryptedContent"
+	itemID           = "itemId"
 	phase            = "phase"
 )
 
@@ -33,9 +32,10 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 			sent.MaxOutputTokens = most
 		}
 	}
-	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, noReasoning: change.NoReasoning}
+	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, noMedia: facts.NoMedia, noReasoning: change.NoReasoning}
 	body := object{"model": m.o.Model, "stream": true, "store": false, "include": []string{"reasoning.encrypted_content"}}
-	body["input"] = w.input(req.Messages)
+	items := w.input(req.Messages)
+	body["input"] = items
 	sent.Media = w.media > 0
 	if req.System != "" {
 		body["instructions"] = req.System
@@ -46,21 +46,16 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 	if req.Session != "" {
 		body["prompt_cache_key"] = req.Session
 	}
-	if len(req.Tools) > 0 {
-		body["tools"] = tools(req.Tools)
+	specs := tools(req.Tools)
+	if len(specs) > 0 {
+		body["tools"] = specs
 	}
 	reasoning := m.tune(body, facts)
 	for name, v := range m.o.Body {
 		body[name] = v
 	}
-	for name := range facts.Omit {
-		delete(body, name)
-	}
-	for name := range body {
-		sent.Fields = append(sent.Fields, name)
-	}
-	sent.Fields = append(sent.Fields, slices.Collect(maps.Keys(reasoning))...)
-	slices.Sort(sent.Fields)
+	groups := [][]object{{body, reasoning}, items, specs}
+	sent.Fields = llm.ApplyFacts(facts, groups...)
 	encoded, err := json.Marshal(body)
 	return encoded, sent, err
 }
@@ -102,6 +97,7 @@ func tools(specs []llm.ToolSpec) []object {
 type writer struct {
 	source      string // see [llm.Options.Source]
 	images      bool   // the model accepts images
+	noMedia     bool   // it accepts no documents either
 	noReasoning bool
 	media       int // the number of images and documents written
 }
@@ -139,7 +135,11 @@ func (w *writer) assistantItems(msg chat.Message) []object {
 		data := llm.ProviderData(p.ProviderOptions, options)
 		switch {
 		case p.Type == chat.TypeReasoning && own && len(data[encryptedContent]) > 0:
-			out = append(out, object{"type": "reasoning", "summary": summary(p.Text), "encrypted_content": data[encryptedContent]})
+			item := object{"type": "reasoning", "summary": summary(p.Text), "encrypted_content": data[encryptedContent]}
+			if id := data[itemID]; len(id) > 0 {
+				item["id"] = id
+			}
+			out = append(out, item)
 			continue
 		case p.Type == chat.TypeText && p.Text != "":
 			item := object{"type": "message", "role": "assistant", "content": []object{{"type": "output_text", "text": p.Text}}}
@@ -192,7 +192,7 @@ func (w *writer) mediaContent(media llm.Media) object {
 		return object{"type": "input_image", "image_url": media.DataURL()}
 	case isText:
 		return inputText(text)
-	case media.Type == "application/pdf" && media.Base64 != "":
+	case media.Type == "application/pdf" && media.Base64 != "" && !w.noMedia:
 		name := media.Filename
 		if name == "" {
 			name = "attachment.pdf"

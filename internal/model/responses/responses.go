@@ -53,7 +53,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 	if err != nil {
 		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
 	}
-	d := &decoder{yield: yield, items: map[int]*item{}}
+	d := &decoder{yield: yield}
 	err = m.endpoint.WithSilenceLimit(req.SilenceLimit).Post(ctx, m.url, m.header(), body, func(data []byte) (bool, error) {
 		if err := d.event(data); err != nil {
 			return false, m.streamError(err)

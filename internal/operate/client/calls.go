@@ -175,31 +175,14 @@ func (c *Client) Cancel(ctx context.Context, id, requestID string) error {
 	return c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/cancel", in, nil)
 }
 
-// Answer continues or stops a request that is paused at a limit.
-func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer) error {
-	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/"+string(a), struct{}{}, nil)
-}
-
-// Reply answers the question of a paused request: with once, always, no, continue or stop,
-// or with a text for a question of the agent.
-func (c *Client) Reply(ctx context.Context, requestID string, a session.Answer, reply string) error {
+// Answer answers the question of a paused request: with once, always, no, continue or stop,
+// or with reply, a text for a question of the agent.
+func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer, reply string) error {
 	in := map[string]string{"answer": string(a)}
 	if reply != "" {
 		in["reply"] = reply
 	}
 	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/answer", in, nil)
-}
-
-// Approvals lists what was allowed for all calls of a tool in a conversation.
-func (c *Client) Approvals(ctx context.Context, sessionID string) ([]session.Standing, error) {
-	var out struct{ Approvals []session.Standing }
-	err := c.Call(ctx, "GET", "/sessions/"+url.PathEscape(sessionID)+"/approvals", nil, &out)
-	return out.Approvals, err
-}
-
-// RevokeApprovals revokes those of a tool; "" means all tools.
-func (c *Client) RevokeApprovals(ctx context.Context, sessionID, tool string) error {
-	return c.Call(ctx, "DELETE", "/sessions/"+url.PathEscape(sessionID)+"/approvals?tool="+url.QueryEscape(tool), nil, nil)
 }
 
 // Requests lists requests, newest first; an empty session means all. Next is as in

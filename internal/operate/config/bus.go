@@ -27,22 +27,7 @@ func (u BusURL) Redis() bool {
 }
 
 // String returns the URL with its password masked.
-func (u BusURL) String() string {
-	scheme, rest, ok := strings.Cut(string(u), "://")
-	// The last @ ends the credentials, even if the password contains an unescaped @.
-	at := strings.LastIndex(rest, "@")
-	switch {
-	case !ok && strings.Contains(string(u), "@"): // which part is the password nobody knows
-		return masked + string(u[strings.LastIndex(string(u), "@"):])
-	case !ok, at < 0:
-		return string(u)
-	}
-	user, _, ok := strings.Cut(rest[:at], ":")
-	if !ok {
-		return string(u)
-	}
-	return scheme + "://" + user + ":" + masked + rest[at:]
-}
+func (u BusURL) String() string { return maskPassword(string(u)) }
 
 // MarshalText returns the URL with its password masked, so that encoders don't write it.
 func (u BusURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }

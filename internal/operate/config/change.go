@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"maps"
-	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -13,7 +12,7 @@ import (
 // live lists the keys that apply without a restart, including all keys below them. All other keys
 // configure resources that are opened at startup.
 var live = []string{
-	"allowedHosts", "model", "providers", "models", "transcription", "catalog", "limits", "compactAt", "system", "channels", "tasks", "rules", "policy", "webhooks", "files", "timers", "log.level",
+	"allowedHosts", "model", "providers", "models", "transcription", "catalog", "limits", "compactAt", "system", "channels", "tasks", "rules", "policy", "webhooks", "files", "timers", "sources", "log.level",
 	"router", "entity", "surface.discord.mode", "surface.discord.pingAfter", "surface.discord.channels", "surface.discord.tools", "surface.discord.access", "surface.web", "surface.terminal",
 	"surface.discord.allowedChannelIds", "surface.discord.allowedGuildIds", "surface.discord.allowDMs", "surface.discord.allowedUserIds", "surface.discord.cache",
 }
@@ -79,7 +78,7 @@ func adopt(into, from reflect.Value, key string, change *Change) {
 }
 
 // Secrets returns the values in the configuration that no log may show: every [Secret], and the
-// passwords of the bus.
+// passwords of the bus and the database.
 func (c *Config) Secrets() []string {
 	out := secretsIn(nil, reflect.ValueOf(c).Elem())
 	for _, read := range []func() (Secret, error){c.Bus.Password, c.Bus.SentinelPassword} {
@@ -87,9 +86,10 @@ func (c *Config) Secrets() []string {
 			out = append(out, password.Reveal())
 		}
 	}
-	if u, err := url.Parse(c.Bus.URL.Reveal()); err == nil && u.User != nil {
-		password, _ := u.User.Password()
-		out = append(out, password)
+	for _, address := range []string{c.Bus.URL.Reveal(), c.Database.URL.Reveal()} {
+		if password := passwordOf(address); password != "" {
+			out = append(out, password)
+		}
 	}
 	return out
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"time"
 
+	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/clock"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/files"
+	"lilac/internal/core/program"
 	"lilac/internal/core/router"
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
@@ -24,6 +26,7 @@ type Config struct {
 	TrustedProxies []string                          `json:"trustedProxies,omitempty" jsonschema:"IP addresses or networks (such as 10.0.0.0/8) of reverse proxies whose Forwarded and X-Forwarded-* headers the server honours. The host that they name must still be in allowedHosts."`
 	DataDir        string                            `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
 	Workspace      string                            `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
+	Database       Database                          `json:"database,omitempty" jsonschema:"The database of everything that must survive, except files."`
 	Bus            Bus                               `json:"bus,omitempty" jsonschema:"The event log."`
 	Model          ModelList                         `json:"model,omitempty" jsonschema:"The model that answers, as provider/model, or a list of models: each takes over while those before it fail. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
 	Providers      map[string]Provider               `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
@@ -34,7 +37,7 @@ type Config struct {
 	CompactAt      float64                           `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
 	System         string                            `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
 	Channels       map[string]Channel                `json:"channels,omitempty" jsonschema:"Model, effort, and instructions of single channels, by the ID of the channel, by its name in entity.sessions, or by client (web, terminal). A thread has the settings of its channel unless it has its own. What people choose in a conversation precedes them."`
-	Sandbox        Sandbox                           `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
+	Sandbox        sandbox.Config                    `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
@@ -46,6 +49,7 @@ type Config struct {
 	Webhooks       map[string]webhook.Config         `json:"webhooks,omitempty" jsonschema:"Webhooks by name; each accepts POST /webhooks/NAME. A delivery becomes an event webhook.received; rules decide what it triggers."`
 	Files          map[string]files.Config           `json:"files,omitempty" jsonschema:"Watched files, by a name for them. A change becomes an event file.changed; rules decide what it triggers."`
 	Timers         map[string]clock.Config           `json:"timers,omitempty" jsonschema:"Timers by name. Each scheduled time becomes an event timer.fired; rules decide what it triggers."`
+	Sources        map[string]program.Config         `json:"sources,omitempty" jsonschema:"Programs that are sources of events, by name. Each line that a program prints becomes an event; rules decide what it triggers."`
 	Log            logs.Config                       `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's token, from LILAC_TOKEN. If it is empty, the server generates one.
@@ -72,7 +76,7 @@ type Config struct {
 
 // Bus configures the engine that stores the events.
 type Bus struct {
-	URL                  BusURL `json:"url,omitempty" jsonschema:"sqlite: keeps events in the database of dataDir. redis://user:password@host:6379/0 keeps them in Redis Streams (Redis 7.0 or later, or Valkey); rediss:// uses TLS (without client certificates: tls-auth-clients no). To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME."`
+	URL                  BusURL `json:"url,omitempty" jsonschema:"sqlite: keeps events in the database (database.url), whichever it is. redis://user:password@host:6379/0 keeps them in Redis Streams (Redis 7.0 or later, or Valkey); rediss:// uses TLS (without client certificates: tls-auth-clients no). To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME."`
 	PasswordFile         string `json:"passwordFile,omitempty" jsonschema:"A file whose first line is the Redis password, as an alternative to one in the URL."`
 	SentinelPasswordFile string `json:"sentinelPasswordFile,omitempty" jsonschema:"A file whose first line is the password of the sentinels, if they require one. It may be the same file as bus.passwordFile."`
 	CAFile               string `json:"caFile,omitempty" jsonschema:"A PEM file of additional certificate authorities for a rediss:// server. Lilac reads it again when a certificate is not trusted."`
@@ -155,49 +159,6 @@ type Tools struct {
 	Addr string `json:"addr,omitempty" jsonschema:"An additional loopback address for the tool server, for example 127.0.0.1:7421. Without it, there is only the socket. Other addresses are refused."`
 }
 
-// Sandbox configures how commands are confined.
-type Sandbox struct {
-	Mode string `json:"mode,omitempty" enum:"auto,bubblewrap,namespaces,off" jsonschema:"auto runs commands in bubblewrap or in Lilac's built-in namespace sandbox with Landlock (lilac doctor shows which), and refuses to run commands if neither works. bubblewrap and namespaces insist on one. off accepts the risk and runs commands without a sandbox."`
-
-	ReadOnly []string       `json:"readOnly,omitempty" jsonschema:"Additional files and directories that commands can read. The system's programs and the workspace are always readable."`
-	Writable []string       `json:"writable,omitempty" jsonschema:"Additional directories that commands can write. They must not contain the workspace, another visible path, or a link on the way to one, because the agent could replace it."`
-	Hidden   []string       `json:"hidden,omitempty" jsonschema:"Files and directories to hide inside visible directories. dataDir and the configuration file are always hidden. If such a file is replaced while a command runs (most programs save this way), the command sees the new file: hide its directory instead."`
-	Network  SandboxNetwork `json:"network,omitempty" jsonschema:"Network access of commands. Without hosts, there is none."`
-	Limits   SandboxLimits  `json:"limits,omitempty" jsonschema:"Limits of one command and everything that it starts."`
-}
-
-// SandboxNetwork configures which hosts commands can reach.
-type SandboxNetwork struct {
-	Hosts       map[string]SandboxHost `json:"hosts,omitempty" jsonschema:"Hosts by name (api.github.com) or, for all names below one, \"*.example.org\". Commands reach them through a proxy that resolves names and refuses addresses outside the public internet."`
-	Connections int                    `json:"connections,omitempty" jsonschema:"Maximum number of simultaneous connections per command."`
-	Bytes       Size                   `json:"bytes,omitempty" jsonschema:"Maximum amount of data that a command may send and receive."`
-}
-
-// A SandboxHost configures one host that commands can reach.
-type SandboxHost struct {
-	Ports    []int             `json:"ports,omitempty" jsonschema:"Allowed ports. Default: 80 and 443."`
-	Headers  map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add, for example Authorization: \"Bearer ${GITHUB_TOKEN}\". Lilac adds them outside the sandbox to requests for http://host/ and forwards those over HTTPS; commands never see them. Not allowed for names with *."`
-	Internal bool              `json:"internal,omitempty" jsonschema:"Whether the host may be on this machine or in a private network. Programs bypass the proxy for localhost unless NO_PROXY is unset: give this machine another name."`
-}
-
-// SandboxLimits bounds the resources of one command.
-type SandboxLimits struct {
-	Memory    Size     `json:"memory,omitempty" jsonschema:"Memory of all its processes together, at least 128MiB."`
-	Processes int      `json:"processes,omitempty" jsonschema:"Maximum number of processes and threads."`
-	Disk      Size     `json:"disk,omitempty" jsonschema:"Maximum amount by which a command can increase disk usage."`
-	Tmp       Size     `json:"tmp,omitempty" jsonschema:"Maximum size of /tmp and of /dev/shm, each. They use memory."`
-	Output    Size     `json:"output,omitempty" jsonschema:"Maximum output. The model receives far less; the rest is kept in a file."`
-	Time      Duration `json:"time,omitempty" jsonschema:"Time limit, whatever the model requests."`
-}
-
-// The sandbox modes.
-const (
-	SandboxAuto       = "auto"
-	SandboxBubblewrap = "bubblewrap"
-	SandboxNamespaces = "namespaces"
-	SandboxOff        = "off"
-)
-
 // Attachments bounds the files that people and the agent exchange.
 type Attachments struct {
 	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"Maximum size of a file that the agent gives or downloads, or that a prompt contains (there at most 10MiB). Platforms may allow less."`
@@ -211,6 +172,7 @@ func Default() *Config {
 		Addr:      "127.0.0.1:7420",
 		DataDir:   "~/.lilac",
 		Workspace: "~/lilac",
+		Database:  Database{URL: "sqlite:"},
 		Bus:       Bus{URL: "sqlite:", Prefix: "lilac"},
 		Providers: map[string]Provider{
 			"anthropic": {Type: Anthropic, BaseURL: "https://api.anthropic.com"},
@@ -220,15 +182,8 @@ func Default() *Config {
 		},
 		Limits:    session.DefaultLimitsConfig(),
 		CompactAt: 0.75,
-		Sandbox: Sandbox{
-			Mode:    SandboxAuto,
-			Network: SandboxNetwork{Connections: 64, Bytes: 1 << 30},
-			// These limits allow a build, and keep a small machine responsive.
-			Limits: SandboxLimits{
-				Memory: 2 << 30, Processes: 512, Disk: 4 << 30, Tmp: 256 << 20, Output: 64 << 20, Time: Duration(10 * time.Minute),
-			},
-		},
-		Tasks: task.DefaultConfig(),
+		Sandbox:   sandbox.DefaultConfig(),
+		Tasks:     task.DefaultConfig(),
 		Surface: Surface{Discord: Discord{
 			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
 			PingAfter: Duration(time.Minute),

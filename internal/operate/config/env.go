@@ -16,6 +16,7 @@ func Environment() []EnvVar {
 		{"LILAC_ADDR", "addr", "The address to listen on; for the other commands, where the server is."},
 		{"LILAC_DATA_DIR", "dataDir", "The data directory."},
 		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
+		{"LILAC_DB_URL", "database.url", "The database: `sqlite:`, or `postgres://user:password@host:5432/name`."},
 		{"LILAC_BUS_URL", "bus.url", "What carries the events."},
 		{"LILAC_MODEL", "model", "The model, as `provider/model`, or `demo`. Commas separate models that take over while those before them fail."},
 		{"LILAC_TOKEN", "", "The operator's token (at least 16 characters), instead of one that the server makes. Required to listen on an address that is not loopback."},
@@ -34,7 +35,7 @@ func Environment() []EnvVar {
 
 func (c reader) applyEnv() {
 	plain := map[string]*string{
-		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": (*string)(&c.Bus.URL),
+		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": (*string)(&c.Bus.URL), "database.url": (*string)(&c.Database.URL),
 		"log.level": &c.Log.Level, "log.format": &c.Log.Format,
 		"surface.discord.token": (*string)(&c.Surface.Discord.Token),
 	}

@@ -121,7 +121,7 @@ func (w *keyWalker) text(n *ast.StringNode, t reflect.Type, path string) {
 	switch {
 	case t == reflect.TypeFor[Secret]() && looksUnreplaced(n.Value, ":"):
 		w.warn(n, path+" is taken as it stands here, $ and all, which everybody can guess; write a variable of the environment as ${NAME}")
-	case t == reflect.TypeFor[BusURL]() && looksUnreplaced(n.Value, ":/@"):
+	case (t == reflect.TypeFor[BusURL]() || t == reflect.TypeFor[DatabaseURL]()) && looksUnreplaced(n.Value, ":/@"):
 		w.warn(n, path+" is taken as it stands here, $ and all; write a variable of the environment as ${NAME}")
 	}
 }

@@ -66,7 +66,7 @@ func TestFlagBeatsEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 		"addr":         {c.Addr, c.Origin("addr")},
 		"log.level":    {c.Log.Level, c.Origin("log.level")},
 		"log.format":   {c.Log.Format, c.Origin("log.format")},
-		"sandbox.mode": {c.Sandbox.Mode, c.Origin("sandbox.mode")},
+		"sandbox.mode": {string(c.Sandbox.Mode), c.Origin("sandbox.mode")},
 	}
 	want := map[string][2]string{
 		"addr":         {"127.0.0.1:3", "flag --addr"},

@@ -7,6 +7,8 @@ type Location struct {
 	DataDir string
 	// Token is the token that the operator set; if empty, the data directory holds one.
 	Token Secret
+	// Database is the address of the database.
+	Database DatabaseURL
 }
 
 // Locate finds the server even if other parts of the configuration have mistakes: a running server
@@ -28,5 +30,5 @@ func Locate(src Source) (Location, error) {
 	if err != nil {
 		return Location{}, err
 	}
-	return Location{DataDir: dir, Token: c.Token}, nil
+	return Location{DataDir: dir, Token: c.Token, Database: c.Database.URL}, nil
 }

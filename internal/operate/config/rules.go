@@ -155,7 +155,7 @@ func (c reader) mistypedTypes() (found []Warning) {
 	return found
 }
 
-// ofSources lists the type patterns that match only events of webhooks, files, and timers.
+// ofSources lists the type patterns that match only events of sources.
 var ofSources = []string{
-	"webhook.received", "file.changed", "timer.fired", "webhook.*", "file.*", "timer.*",
+	"webhook.received", "file.changed", "timer.fired", "source.received", "webhook.*", "file.*", "timer.*", "source.*",
 }

@@ -3,38 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"lilac/internal/agent/egress"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/realpath"
 )
 
-// minSandboxMemory is the memory that a sandbox needs to start: 128 MiB.
-const minSandboxMemory = 128 << 20
-
-// EgressRules returns the hosts that commands can reach as rules of the proxy, sorted by host.
-func (n SandboxNetwork) EgressRules() []egress.Rule {
-	var rules []egress.Rule
-	for _, name := range slices.Sorted(maps.Keys(n.Hosts)) {
-		host := n.Hosts[name]
-		rule := egress.Rule{Host: name, Ports: host.Ports, Internal: host.Internal}
-		for header, value := range host.Headers {
-			if rule.Headers == nil {
-				rule.Headers = map[string]string{}
-			}
-			rule.Headers[header] = value.Reveal()
-		}
-		rules = append(rules, rule)
-	}
-	return rules
-}
-
 func (c checker) checkSandbox() error {
-	found := []error{c.checkSandboxPaths()}
+	found := []error{c.checkSandboxPaths(), c.Sandbox.Check("sandbox")}
 	for _, rule := range c.Sandbox.Network.EgressRules() {
 		for _, err := range parts(rule.Validate()) {
 			var f *fault.Error
@@ -44,32 +21,6 @@ func (c checker) checkSandbox() error {
 			}
 			found = append(found, fault.InvalidField(field, "%s: %s", field, err))
 		}
-	}
-	l, n := c.Sandbox.Limits, c.Sandbox.Network
-	for _, limit := range []struct {
-		field      string
-		value, min int64
-	}{
-		{"sandbox.limits.memory", int64(l.Memory), minSandboxMemory},
-		{"sandbox.limits.processes", int64(l.Processes), 16},
-		{"sandbox.limits.disk", int64(l.Disk), 1 << 20},
-		{"sandbox.limits.tmp", int64(l.Tmp), 1 << 20},
-		{"sandbox.limits.output", int64(l.Output), 1 << 20},
-		{"sandbox.limits.time", int64(l.Time), 1e9},
-		{"sandbox.network.connections", int64(n.Connections), 1},
-		{"sandbox.network.bytes", int64(n.Bytes), 1 << 10},
-	} {
-		if limit.value >= limit.min {
-			continue
-		}
-		least := fmt.Sprint(limit.min)
-		switch {
-		case limit.field == "sandbox.limits.time":
-			least = "1s"
-		case limit.min >= 1<<10:
-			least = Size(limit.min).String()
-		}
-		found = append(found, fault.InvalidField(limit.field, "%s is too small to run a command; it must be at least %s.", limit.field, least))
 	}
 	return errors.Join(found...)
 }

@@ -1,16 +1,21 @@
 package config
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"lilac/internal/core/clock"
 	"lilac/internal/core/files"
+	"lilac/internal/core/program"
 	"lilac/internal/core/webhook"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/realpath"
 )
 
 // nameForm matches valid names. They appear in logs, URLs, and tables.
@@ -38,6 +43,38 @@ func (c *Config) WatchedFiles() ([]files.Source, error) {
 	return compiled("files", c.Files, func(field, name string, f files.Config) (files.Source, error) {
 		return f.Source(field, name, c.pattern)
 	})
+}
+
+// Programs compiles the programs that are sources, sorted by name.
+func (c *Config) Programs() ([]program.Source, error) {
+	dir := filepath.Dir(cmp.Or(c.File, c.Sought))
+	return compiled("sources", c.Sources, func(field, name string, p program.Config) (program.Source, error) {
+		s, err := p.Source(field, name, dir, c.absolute)
+		return s, errors.Join(err, c.checkOutOfReach(field, s))
+	})
+}
+
+// checkOutOfReach rejects a program that commands of the agent could replace: it would run
+// outside the sandbox.
+func (c *Config) checkOutOfReach(field string, s program.Source) error {
+	for i, arg := range s.Command {
+		if i > 0 && !filepath.IsAbs(arg) || !strings.ContainsRune(arg, filepath.Separator) {
+			continue // a program of the PATH, or no path
+		}
+		if !filepath.IsAbs(arg) {
+			arg = filepath.Join(s.Dir, arg)
+		}
+		path, err := realpath.Follow(arg)
+		if err != nil {
+			continue // the source reports it when it runs
+		}
+		for _, dir := range append([]string{c.Workspace}, c.Sandbox.Writable...) {
+			if way, err := realpath.Follow(dir); err == nil && (within(path.Real, way.Real) || path.Under(way.Real)) {
+				return fault.InvalidField(fmt.Sprintf("%s.command[%d]", field, i), "The source %s runs %s, which the agent can replace, because it may write in %s. Move it elsewhere.", s.Name, arg, dir)
+			}
+		}
+	}
+	return nil
 }
 
 // compiled compiles the entries of a section, sorted by name.

@@ -5,12 +5,16 @@ import (
 	"maps"
 	"slices"
 
+	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 )
 
-// WebhookTools returns what the requests of a webhook may use; zero for the default.
-func (c *Config) WebhookTools(name string) grant.Tools {
+// SourceTools implements [environment.SourceTools].
+func (c *Config) SourceTools(origin event.Type, name string) grant.Tools {
+	if origin == event.SourceReceived {
+		return c.Sources[name].Tools.Tools("the source " + name)
+	}
 	return c.Webhooks[name].Tools.Tools("the webhook " + name)
 }
 
@@ -41,7 +45,7 @@ func (c *Config) ClientOfChannel(id string) (client string, ok bool) {
 // KnownTools lists the tools and callables that exist, to find mistyped names. A test
 // compares it with the program.
 var KnownTools = []string{
-	"ask", "ask", "attachment_add", "attachment_download", "bash", "edit", "get_event_info", "glob", "grep", "read", "task", "write",
+	"ask", "attachment_add", "attachment_download", "bash", "edit", "get_event_info", "glob", "grep", "read", "task", "write",
 	"attachment.add", "attachment.download", "events.publish",
 	"surface.messages.delete", "surface.messages.edit", "surface.messages.list", "surface.messages.read", "surface.messages.search", "surface.messages.send",
 	"surface.reactions.add", "surface.reactions.list", "surface.reactions.remove", "surface.sessions.list",
@@ -59,6 +63,9 @@ func (c *Config) toolLists() map[string]grant.Config {
 	}
 	for name, w := range c.Webhooks {
 		out["webhooks."+name+".tools"] = w.Tools
+	}
+	for name, s := range c.Sources {
+		out["sources."+name+".tools"] = s.Tools
 	}
 	for id, channel := range c.Surface.Discord.Channels {
 		out["surface.discord.channels."+id+".tools"] = channel.Tools

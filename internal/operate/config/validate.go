@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lilac/internal/agent/sandbox"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/realpath"
 	"lilac/internal/telemetry/logs"
@@ -30,7 +31,7 @@ type checker struct{ *Config }
 func (c checker) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.checkPolicy, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools,
+		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkDatabase, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.checkPolicy, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools,
 	} {
 		found = append(found, check())
 	}
@@ -42,7 +43,8 @@ func (c checker) checkSources() error {
 	_, hooks := c.Hooks()
 	_, timers := c.Clock()
 	_, files := c.WatchedFiles()
-	return errors.Join(hooks, timers, files)
+	_, programs := c.Programs()
+	return errors.Join(hooks, timers, files, programs)
 }
 
 func (c checker) checkGate() error {
@@ -261,7 +263,7 @@ func (c checker) checkWords() error {
 		field, value string
 		allowed      []string
 	}{
-		{"sandbox.mode", c.Sandbox.Mode, enumOf[Sandbox]("Mode")},
+		{"sandbox.mode", string(c.Sandbox.Mode), enumOf[sandbox.Config]("Mode")},
 		{"log.level", c.Log.Level, enumOf[logs.Config]("Level")},
 		{"log.format", c.Log.Format, enumOf[logs.Config]("Format")},
 	} {

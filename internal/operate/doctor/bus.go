@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"lilac/internal/engine/db"
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/fault"
 )
@@ -40,7 +39,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 		return refused("bus", err)
 	}
 	// If the database cannot be read, its own finding reports that.
-	if store, err := db.ReadStoreID(ctx, p.Config.DataDir); err == nil && owner != "" && owner != store {
+	if store, err := p.storeID(ctx); err == nil && owner != "" && owner != store {
 		return Finding{
 			"bus", Fail, fmt.Sprintf("the Redis prefix %q belongs to another store (%s)", b.Prefix, owner),
 			"Choose another bus.prefix, or the data directory of that store with dataDir or --data.",

@@ -16,10 +16,14 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
 	"lilac/internal/store"
 )
 
 func (p Patient) database(ctx context.Context, running bool) Finding {
+	if p.Config.Database.URL.Postgres() {
+		return p.postgres(ctx, running)
+	}
 	const check = "database"
 	path := filepath.Join(p.Config.DataDir, db.FileName)
 	info, err := os.Stat(path)
@@ -41,11 +45,17 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		}
 		return f
 	}
-	database, err := openAsItIs(ctx, p.Config.DataDir)
+	database, err := openAsItIs(ctx, p.location())
 	if err != nil {
 		return Finding{check, Fail, fault.ToWire(err).Message, adviceFor(err)}
 	}
 	defer database.Close()
+	return p.contents(ctx, database, path)
+}
+
+// contents checks an open database, which where names.
+func (p Patient) contents(ctx context.Context, database *db.DB, where string) Finding {
+	const check = "database"
 	bad, err := database.Verify(ctx)
 	older := len(database.PendingMigrations()) > 0
 	if err == nil && p.Deep && !older {
@@ -61,7 +71,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	case older && p.Deep:
 		return Finding{check, Warn, "written by an older version of Lilac; rows not checked", "Check with the version that wrote it, or after the next start, which migrates it."}
 	case older:
-		return Finding{check, OK, path + "; written by an older version of Lilac; the next start migrates it", ""}
+		return Finding{check, OK, where + "; written by an older version of Lilac; the next start migrates it", ""}
 	}
 	if err := p.engineChange(ctx, database); err != nil {
 		return refused(check, err)
@@ -69,7 +79,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	if p.Deep {
 		return Finding{check, OK, "all rows and stored files are intact", ""}
 	}
-	return Finding{check, OK, path, ""}
+	return Finding{check, OK, where, ""}
 }
 
 // noDatabase returns the finding for a data directory without a database. The directory is new,
@@ -83,9 +93,15 @@ func (p Patient) noDatabase() Finding {
 
 // openAsItIs opens a database without migrating it, so that the version of Lilac that wrote it can
 // still open it.
-func openAsItIs(ctx context.Context, dir string) (*db.DB, error) {
-	return db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations), SkipMigrations: true})
+func openAsItIs(ctx context.Context, at config.Location) (*db.DB, error) {
+	opt := db.Options{Dir: at.DataDir, Migrations: migrations(), SkipMigrations: true}
+	if at.Database.Postgres() {
+		opt.URL, opt.ReadOnly = at.Database.Reveal(), true
+	}
+	return db.Open(ctx, opt)
 }
+
+func migrations() []db.Migration { return slices.Concat(redisbus.Migrations, store.Migrations) }
 
 // engineChange returns an error if a start with the configured bus engine would be refused.
 func (p Patient) engineChange(ctx context.Context, database *db.DB) error {

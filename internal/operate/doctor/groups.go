@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
 )
 
 const (
@@ -52,7 +54,7 @@ func (p Patient) groups(ctx context.Context) Finding {
 // the other groups.
 func (p Patient) leftBehind(ctx context.Context) Finding {
 	var all []bus.GroupStatus
-	err := WithGroups(ctx, p.Config.DataDir, func(b *sqlitebus.Bus) (err error) {
+	err := WithGroups(ctx, p.location(), false, func(b *sqlitebus.Bus) (err error) {
 		all, err = b.Groups(ctx)
 		return err
 	})
@@ -82,26 +84,61 @@ func dropIt(g bus.GroupStatus) string {
 	return fmt.Sprintf("If it belongs to something that is gone: lilac groups drop %s %s", g.Topic, g.Group)
 }
 
-// WithGroups opens the database of a data directory that no server has open, and passes its
-// consumer groups to fn. The database holds the groups whichever bus engine is configured.
-// WithGroups does nothing if there is no database yet. It returns an error for a database that the
-// next start would migrate.
-func WithGroups(ctx context.Context, dir string, fn func(b *sqlitebus.Bus) error) error {
-	if info, err := os.Stat(filepath.Join(dir, db.FileName)); err != nil || info.Size() == 0 {
-		return nil
-	}
-	database, err := openAsItIs(ctx, dir)
-	if err != nil {
+// WithGroups opens the database that no server has open, and passes its consumer groups to fn.
+// The database holds the groups whichever bus engine is configured. WithGroups does nothing if
+// there is no database yet. It returns an error for a database that the next start would migrate.
+// On PostgreSQL, fn may change groups only with change, for which no other process may be active.
+func WithGroups(ctx context.Context, at config.Location, change bool, fn func(b *sqlitebus.Bus) error) error {
+	database, err := openForGroups(ctx, at, change)
+	if database == nil || err != nil {
 		return err
 	}
-	defer database.Close()
+	defer database.close()
 	if len(database.PendingMigrations()) > 0 {
 		return fault.New(fault.Conflict, "an older Lilac wrote the database: start the server, which brings it up to date, or use that version")
 	}
-	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
+	b, err := sqlitebus.New(database.DB, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
 	if err != nil {
 		return err
 	}
 	defer b.Close()
 	return fn(b)
+}
+
+// owned is an open database and, on PostgreSQL, its ownership.
+type owned struct {
+	*db.DB
+	lease *db.Lease
+}
+
+func (o *owned) close() {
+	_ = o.Close()
+	if o.lease != nil {
+		_ = o.lease.Release()
+	}
+}
+
+// openForGroups returns nil if there is no database.
+func openForGroups(ctx context.Context, at config.Location, change bool) (*owned, error) {
+	if !at.Database.Postgres() {
+		if info, err := os.Stat(filepath.Join(at.DataDir, db.FileName)); err != nil || info.Size() == 0 {
+			return nil, nil
+		}
+	}
+	if !at.Database.Postgres() || !change {
+		database, err := openAsItIs(ctx, at)
+		if fault.KindOf(err) == fault.NotFound {
+			return nil, nil
+		}
+		return &owned{DB: database}, err
+	}
+	lease, err := db.AwaitLease(ctx, db.LeaseOptions{Dir: at.DataDir, URL: at.Database.Reveal(), Migrations: migrations(), NoWait: true})
+	if err != nil {
+		return nil, err
+	}
+	database, err := db.Open(ctx, db.Options{Dir: at.DataDir, URL: at.Database.Reveal(), Lease: lease, Migrations: migrations(), SkipMigrations: true})
+	if err != nil {
+		return nil, errors.Join(err, lease.Release())
+	}
+	return &owned{database, lease}, nil
 }

@@ -54,7 +54,7 @@ func TestAGroupThatWasLeftBehindIsNamed(t *testing.T) {
 		!strings.Contains(f.Advice, "lilac groups drop env retired") {
 		t.Errorf("finding %+v; want a warning that names the retired group alone and says how to drop it", f)
 	}
-	err = doctor.WithGroups(t.Context(), dir, func(b *sqlitebus.Bus) error { return b.DropGroup(t.Context(), "env", "retired") })
+	err = doctor.WithGroups(t.Context(), config.Location{DataDir: dir}, true, func(b *sqlitebus.Bus) error { return b.DropGroup(t.Context(), "env", "retired") })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -25,8 +26,8 @@ func acting() (names []string) {
 func (p Patient) rights() Finding {
 	const check = "rights"
 	c := p.Config
-	if len(c.Webhooks) == 0 {
-		return Finding{check, OK, "no webhooks", ""}
+	if len(c.Webhooks)+len(c.Sources) == 0 {
+		return Finding{check, OK, "no webhooks and no programs", ""}
 	}
 	var open, some []string
 	add := func(name string, allow, deny []string) {
@@ -43,10 +44,14 @@ func (p Patient) rights() Finding {
 		t := c.Webhooks[name].Tools
 		add("webhooks."+name, t.Allow, t.Deny)
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		t := c.Sources[name].Tools
+		add("sources."+name, t.Allow, t.Deny)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
 		r := c.Rules[name]
 		if r.Do.Agent.Prompt != "" && slices.ContainsFunc(r.When.Type, func(t string) bool {
-			return t == "*" || t == "webhook.*" || t == "webhook.received"
+			return len(c.Sources) > 0 || t == "*" || t == "webhook.*" || t == "webhook.received" // programs choose their types
 		}) {
 			add("rules."+name, r.Tools.Allow, r.Tools.Deny)
 		}
@@ -54,11 +59,29 @@ func (p Patient) rights() Finding {
 	switch {
 	case len(open) > 0:
 		return Finding{
-			check, Warn, "anybody whose text reaches a webhook can make the agent do everything: " + strings.Join(open, ", "),
+			check, Warn, "anybody whose text reaches a webhook or a program can make the agent do everything: " + strings.Join(open, ", "),
 			"List only what is needed in tools.allow; \"lilac rules test\" shows what a request could do.",
 		}
 	case len(some) > 0:
-		return Finding{check, OK, "requests of webhooks may read; and: " + strings.Join(some, "; "), ""}
+		return Finding{check, OK, "requests of webhooks and programs may read; and: " + strings.Join(some, "; "), ""}
 	}
-	return Finding{check, OK, "requests of webhooks may only read", ""}
+	return Finding{check, OK, "requests of webhooks and programs may only read", ""}
+}
+
+// programs checks that the programs that are sources can be started.
+func (p Patient) programs() []Finding {
+	sources, err := p.Config.Programs()
+	if err != nil {
+		return []Finding{refused("programs", err)}
+	}
+	var out []Finding
+	for _, source := range sources {
+		f := Finding{"source " + source.Name, OK, "runs " + source.Command[0], ""}
+		if _, err := exec.LookPath(source.Command[0]); err != nil {
+			f.Status, f.Message = Fail, fmt.Sprintf("the program of the source %s cannot be started: %v", source.Name, err)
+			f.Advice = "Install it, or correct sources." + source.Name + ".command."
+		}
+		out = append(out, f)
+	}
+	return out
 }

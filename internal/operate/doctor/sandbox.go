@@ -10,13 +10,12 @@ import (
 
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/operate/config"
 )
 
 // sandbox reports how commands are confined, why that mode was chosen, and how to improve it.
 func (p Patient) sandbox(ctx context.Context) Finding {
 	set := p.Config.Sandbox
-	if set.Mode == config.SandboxOff {
+	if set.Mode == sandbox.ModeOff {
 		return Finding{"sandbox", Warn, "off: the agent's commands have all rights of your user", "Set sandbox.mode to auto."}
 	}
 	box, err := sandbox.Open(ctx, sandbox.Mode(set.Mode))
@@ -40,7 +39,7 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 	message := box.Name()
 	if box.Name() == string(sandbox.ModeNamespaces) {
 		message = fmt.Sprintf("built-in namespaces and Landlock (version %d)", sandbox.Landlock())
-		if set.Mode == config.SandboxNamespaces {
+		if set.Mode == sandbox.ModeNamespaces {
 			message += ", as configured"
 		} else if _, err := sandbox.Open(ctx, sandbox.ModeBubblewrap); err == nil {
 			message += ", because they limit the number of root's processes, unlike bubblewrap"

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"lilac/internal/agent/sandbox"
 	"lilac/internal/operate/config"
 )
 
@@ -173,7 +174,7 @@ func (p Patient) openTools() (out []Finding) {
 // openCommands reports what the agent's commands can reach on this machine.
 func (p Patient) openCommands() Finding {
 	s := p.Config.Sandbox
-	if s.Mode == config.SandboxOff {
+	if s.Mode == sandbox.ModeOff {
 		return Finding{"commands", Warn, "no sandbox: they have all rights of this user, including Lilac's secrets", "Set sandbox: {mode: auto}."}
 	}
 	message := "in a sandbox: they write the workspace"
@@ -189,7 +190,7 @@ func (p Patient) openCommands() Finding {
 // openHosts reports which hosts commands can reach.
 func (p Patient) openHosts() Finding {
 	hosts := p.Config.Sandbox.Network.Hosts
-	if p.Config.Sandbox.Mode == config.SandboxOff {
+	if p.Config.Sandbox.Mode == sandbox.ModeOff {
 		return Finding{"network", Warn, "no sandbox: commands reach every host", ""}
 	}
 	if len(hosts) == 0 {

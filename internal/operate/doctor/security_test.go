@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/webhook"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/operate/config"
@@ -31,7 +32,7 @@ func TestTheSecurityReportSaysWhatIsOpenToWhom(t *testing.T) {
 		"everything":           {func(*config.Config) {}, "tools: page", doctor.OK, "everything"},
 		"a restricted page":    {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read", "write"}} }, "tools: page", doctor.OK, "reading, write"},
 		"a read-only page":     {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read"}} }, "tools: page", doctor.OK, "only reading"},
-		"no sandbox":           {func(c *config.Config) { c.Sandbox.Mode = config.SandboxOff }, "commands", doctor.Warn, "no sandbox"},
+		"no sandbox":           {func(c *config.Config) { c.Sandbox.Mode = sandbox.ModeOff }, "commands", doctor.Warn, "no sandbox"},
 		"no host":              {func(*config.Config) {}, "network", doctor.OK, "no host"},
 		"an internal host":     {func(c *config.Config) { c.Sandbox.Network.Hosts = hosts("db.lan", true) }, "network", doctor.Warn, "db.lan"},
 		"a host":               {func(c *config.Config) { c.Sandbox.Network.Hosts = hosts("example.org", false) }, "network", doctor.OK, "example.org"},
@@ -54,6 +55,6 @@ func TestTheSecurityReportSaysWhatIsOpenToWhom(t *testing.T) {
 	}
 }
 
-func hosts(name string, internal bool) map[string]config.SandboxHost {
-	return map[string]config.SandboxHost{name: {Internal: internal}}
+func hosts(name string, internal bool) map[string]sandbox.HostConfig {
+	return map[string]sandbox.HostConfig{name: {Internal: internal}}
 }

@@ -218,7 +218,7 @@ func (a *api) routes() []route {
 			endpoint: directJSON[json.RawMessage, published](a.sources.receive),
 		},
 		{
-			method: "GET", path: "/sources", summary: "List the sources of environment events (webhooks, files, timers) with their counts since the start.",
+			method: "GET", path: "/sources", summary: "List the sources of environment events (webhooks, files, timers, programs) with their counts since the start.",
 			status: 200, result: "The sources.", endpoint: reply(a.sources.list),
 		},
 		{

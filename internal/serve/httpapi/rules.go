@@ -17,10 +17,10 @@ const lastRuns = 10
 type Rules struct {
 	InForce func() []environment.Rule
 	Records RuleRecords
-	// Webhook returns what requests of a webhook may use, and Place what requests in a
+	// SourceTools returns what requests of a source may use, and Place what requests in a
 	// session may use, which is an ID or title: and a title. Both may be nil.
-	Webhook func(name string) grant.Tools
-	Place   func(q db.Queryer, session string) (grant.Grant, error)
+	SourceTools environment.SourceTools
+	Place       func(q db.Queryer, session string) (grant.Grant, error)
 }
 
 // RuleRecords stores what rules did; see [environment.Runs].
@@ -101,7 +101,7 @@ func (s *rules) test(r *http.Request, in newEvent) (environment.Trial, error) {
 	if err != nil {
 		return environment.Trial{}, err
 	}
-	trial := environment.Try(s.rules.InForce(), e, s.rules.Webhook)
+	trial := environment.Try(s.rules.InForce(), e, s.rules.SourceTools)
 	if trial.Prompt == "" || s.rules.Place == nil {
 		return trial, nil
 	}

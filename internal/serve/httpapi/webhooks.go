@@ -23,7 +23,7 @@ const (
 	webhookBodies = "webhook-body"
 )
 
-// Sources are the origins of environment events: webhooks, files and timers.
+// Sources are the origins of environment events: webhooks, files, timers, and programs.
 type Sources struct {
 	Intake *environment.Intake
 	// Webhook finds a webhook by its name.
@@ -121,7 +121,7 @@ func (s *sources) measure(r *metrics.Registry) {
 	if s.sources == nil {
 		return
 	}
-	r.CounterOf("lilac_source_events_total", "Events of webhooks, files and timers since the start, by outcome.", func(set func(float64, ...string)) {
+	r.CounterOf("lilac_source_events_total", "Events of webhooks, files, timers, and programs since the start, by outcome.", func(set func(float64, ...string)) {
 		for _, c := range s.sources.Intake.Counts() {
 			// A metric keeps a limited number of series; the first ones win.
 			set(float64(c.Accepted), c.Kind, c.Name, "accepted")

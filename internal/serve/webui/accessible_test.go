@@ -52,6 +52,7 @@ func inEveryViewSaying(t *testing.T, said string, width int, fn func(p *webuites
 }
 
 func TestEverythingHasANameForAScreenReader(t *testing.T) {
+	t.Parallel()
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
 		bad, looked := p.Nameless()
 		if len(bad) > 0 || looked < 10 {
@@ -67,6 +68,7 @@ func TestEverythingHasANameForAScreenReader(t *testing.T) {
 }
 
 func TestTextsHaveEnoughContrast(t *testing.T) {
+	t.Parallel()
 	const ratio = 4.5
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
 		for _, dark := range []bool{false, true} {
@@ -85,6 +87,7 @@ func TestTextsHaveEnoughContrast(t *testing.T) {
 }
 
 func TestViewsFitASmallScreen(t *testing.T) {
+	t.Parallel()
 	const wide = "document.documentElement.scrollWidth > innerWidth || [...document.querySelectorAll('.view:not([hidden]), #scroll')].some(e => e.scrollWidth > e.clientWidth)"
 	inEveryView(t, 360, func(p *webuitest.Tab, name string) {
 		if webuitest.Eval[bool](p, wide) {
@@ -109,6 +112,7 @@ func TestViewsFitASmallScreen(t *testing.T) {
 
 // On a wide screen, a view is a centered column, and everything in it starts at the same left edge.
 func TestViewsAreAlignedLeft(t *testing.T) {
+	t.Parallel()
 	const edges = "[...new Set([...document.querySelectorAll('.view:not([hidden]) > :not(.pill)')].filter(e => e.clientWidth).map(e => Math.round(e.getBoundingClientRect().left)))].join(' ')"
 	inEveryView(t, 1900, func(p *webuitest.Tab, name string) {
 		if got := webuitest.Eval[string](p, edges); strings.Contains(got, " ") {
@@ -119,6 +123,7 @@ func TestViewsAreAlignedLeft(t *testing.T) {
 
 // The Tab key reaches everything that can be used, and the focused element is visibly marked.
 func TestEverythingIsReachableByKeyboardWithVisibleFocus(t *testing.T) {
+	t.Parallel()
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
 		p.Do(chromedp.Evaluate[chromedp.Void](`
 			document.activeElement?.blur();
@@ -160,6 +165,7 @@ func TestEverythingIsReachableByKeyboardWithVisibleFocus(t *testing.T) {
 }
 
 func TestReducedMotionIsRespected(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.sessions[0]["state"] = "running" })
@@ -175,6 +181,7 @@ func TestReducedMotionIsRespected(t *testing.T) {
 // Users who force their own colors do not see background colors. They must still see that an answer is in
 // progress.
 func TestRunningStateIsVisibleInForcedColours(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.sessions[0]["state"] = "running" })
@@ -194,6 +201,7 @@ func TestRunningStateIsVisibleInForcedColours(t *testing.T) {
 // A screen reader announces the answer once, when it is complete. Announcing each streamed word would be
 // unintelligible.
 func TestScreenReaderReadsTheAnswerOnce(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	f.listened()
 	p.Do(chromedp.Evaluate[chromedp.Void](`window.heard = []; new MutationObserver(() => window.heard.push(document.getElementById('live').textContent)).observe(document.getElementById('live'), { childList: true, characterData: true, subtree: true })`))

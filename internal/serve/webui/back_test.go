@@ -30,6 +30,7 @@ func (f *fake) ran(n int) {
 
 // Views show the titles of conversations that are too old for the list.
 func TestViewsNameOldConversations(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
 	f.ran(102)
@@ -55,6 +56,7 @@ func TestViewsNameOldConversations(t *testing.T) {
 
 // If the server did not return a title, the page requests it again.
 func TestTitleIsLoadedAgain(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
 	f.ran(101)
@@ -72,6 +74,7 @@ func TestTitleIsLoadedAgain(t *testing.T) {
 
 // A user who opens one of many entries and goes back returns to the same scroll position.
 func TestBackButtonRestoresTheScrollPosition(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
 	f.ran(80)
@@ -97,6 +100,7 @@ func TestBackButtonRestoresTheScrollPosition(t *testing.T) {
 
 // After going back, new entries are shown too, and no entry between the new and the old ones is missing.
 func TestBackButtonShowsNewEntries(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
 	f.ran(120)

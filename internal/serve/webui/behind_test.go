@@ -12,6 +12,7 @@ import (
 // An entry that was running when it was listed is updated when it ends, even if so many newer entries exist
 // that it is no longer on the newest page.
 func TestUnfinishedEntriesBeyondTheNewestPageAreReloaded(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/tasks", 1100, 760)
 	p.Until("it runs", "document.querySelector('[data-key=t2] .badge')?.innerText === 'running'")
 	f.set(func() {
@@ -43,6 +44,7 @@ func TestUnfinishedEntriesBeyondTheNewestPageAreReloaded(t *testing.T) {
 
 // A stored event can have an invalid timestamp.
 func TestEventWithAnInvalidTimeIsShown(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
 	f.set(func() {
@@ -54,6 +56,7 @@ func TestEventWithAnInvalidTimeIsShown(t *testing.T) {
 
 // A list offers to load older entries if and only if there are any.
 func TestListLoadsOlderEntries(t *testing.T) {
+	t.Parallel()
 	const more = "button.pill:not([hidden])"
 	for _, view := range []string{"tasks", "workflows"} {
 		t.Run(view, func(t *testing.T) {

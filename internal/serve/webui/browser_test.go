@@ -20,6 +20,7 @@ func TestMain(m *testing.M) { os.Exit(webuitest.Main(m)) }
 const answer = "Here is **what I found**:\n\n1. `README.md`, the *front door*\n2. `cmd/lilac`, one command\n\n```go\nfunc main() {\n\tprintln(\"hello\")\n}\n```\n\nA [link](https://example.org) and <b>no markup</b> of the model's."
 
 func TestAnAnswerArrivesAndAMessageSteersIt(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	p := webuitest.Open(t, f.url(""), 1200, 800)
 	p.Picture("empty", false)
@@ -60,6 +61,7 @@ func TestAnAnswerArrivesAndAMessageSteersIt(t *testing.T) {
 }
 
 func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
+	t.Parallel()
 	const r, question = "web:s1:m0", "50 steps are used. Go on with 50 more? Say continue or stop."
 	f, p := talk(t)
 	f.listened()
@@ -106,6 +108,7 @@ func TestACallThatNeedsApprovalIsShownAndAnswered(t *testing.T) {
 // A steered message is shown at the point where the agent read it, even if the text before that point
 // arrives after the event that reports the message.
 func TestSteerIsShownWhereItWasApplied(t *testing.T) {
+	t.Parallel()
 	for _, early := range []bool{true, false} {
 		const r = "web:s1:m0"
 		f, p := talk(t)
@@ -131,6 +134,7 @@ func TestSteerIsShownWhereItWasApplied(t *testing.T) {
 }
 
 func TestPageSurvivesAnUnreachableServer(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Counting")
 	const r = "web:s1:m0"
@@ -173,6 +177,7 @@ func TestPageSurvivesAnUnreachableServer(t *testing.T) {
 }
 
 func TestPageReloadsMissedMessages(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -192,6 +197,7 @@ func TestPageReloadsMissedMessages(t *testing.T) {
 
 // If text is lost, the page says so. It shows the text that follows and, at the end, the complete text.
 func TestMissingTextIsShown(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -213,6 +219,7 @@ func TestMissingTextIsShown(t *testing.T) {
 }
 
 func TestLongAnswerIsRenderedInSectionsAndFinallyAsAWhole(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -240,6 +247,7 @@ func TestLongAnswerIsRenderedInSectionsAndFinallyAsAWhole(t *testing.T) {
 
 // A word that follows a space must stay separated from the word before, even before it is rendered.
 func TestTrailingSpaceIsKept(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -252,6 +260,7 @@ func TestTrailingSpaceIsKept(t *testing.T) {
 // A table keeps the column alignment that the model chose and does not break words. A table that is wider
 // than the page scrolls.
 func TestWideTableScrolls(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	head, row := "", ""
@@ -277,6 +286,7 @@ func TestWideTableScrolls(t *testing.T) {
 // Arabic and Hebrew text is written from right to left, even while it is streamed. English text beside it
 // is written from left to right.
 func TestAnswerHasTheDirectionOfItsText(t *testing.T) {
+	t.Parallel()
 	const r, direction = "web:s1:m0", "getComputedStyle(document.querySelector(%q)).direction === %q"
 	f, p := talk(t)
 	f.listened()
@@ -300,6 +310,7 @@ func TestAnswerHasTheDirectionOfItsText(t *testing.T) {
 }
 
 func TestPromptIsRetriedAndAcceptedOnce(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.dropAnswers = 2 })
@@ -317,6 +328,7 @@ func TestPromptIsRetriedAndAcceptedOnce(t *testing.T) {
 
 // Messages from rules and workflows must not look like messages from a user.
 func TestSystemMessagesAreFolded(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() {
@@ -337,6 +349,7 @@ func TestSystemMessagesAreFolded(t *testing.T) {
 
 // A message that was sent after the conversation was opened has a link, too.
 func TestMessageThatWasJustSentIsFound(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m1"
 	f, p := talk(t)
 	f.listened()
@@ -372,6 +385,7 @@ func TestMessageThatWasJustSentIsFound(t *testing.T) {
 }
 
 func TestFailuresAreShownInPlainWords(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	const r = "web:s1:m9"
@@ -392,6 +406,7 @@ func TestFailuresAreShownInPlainWords(t *testing.T) {
 }
 
 func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Old things")
 	f.conversation("New things")
@@ -413,6 +428,7 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 
 // The message that a conversation is busy disappears when the conversation is stopped.
 func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	f.listened()
 	f.set(func() { f.refuseDeletion = "The conversation is at work. Stop it first, then delete it." })
@@ -430,6 +446,7 @@ func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
 // A conversation takes the keyboard focus when it has loaded only if the user has not moved the focus
 // meanwhile.
 func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	f.conversation("Another talk")
@@ -450,6 +467,7 @@ func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
 
 // A draft stays in its conversation when another conversation is shown.
 func TestDraftStaysInItsConversation(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Old things")
 	f.conversation("New things")
@@ -476,6 +494,7 @@ func TestDraftStaysInItsConversation(t *testing.T) {
 }
 
 func TestFilesGoWithTheMessage(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	file := filepath.Join(t.TempDir(), "notes.txt")
 	if err := os.WriteFile(file, []byte("hello"), 0o644); err != nil {

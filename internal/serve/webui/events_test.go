@@ -12,6 +12,7 @@ import (
 // A user pauses the event view to search in the received events. The filters must still work on those, and
 // new events wait.
 func TestPausedEventsAreFiltered(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
 	f.happen(3, "stream.text")
@@ -32,6 +33,7 @@ func TestPausedEventsAreFiltered(t *testing.T) {
 
 // An open row stays in place when many new events arrive.
 func TestOpenEventStays(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
 	f.happen(1, "stream.error")
@@ -43,6 +45,7 @@ func TestOpenEventStays(t *testing.T) {
 }
 
 func TestConversationFilterShowsTitles(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	p := webuitest.Open(t, f.url("#/events?session=s1"), 1000, 700)

@@ -61,7 +61,8 @@ type fake struct {
 	making chan struct{}
 	// deleted reports whether the conversation was deleted.
 	deleted bool
-	// loads counts how often the messages were requested.
+	// loads counts how often the messages were loaded together with the output of running requests. It
+	// does not count older pages, or what a page shows while it waits for the event stream.
 	loads int
 	// streams counts how often the event stream was opened. open is the number of streams that are open
 	// now.
@@ -284,7 +285,9 @@ func (f *fake) listMessages(w http.ResponseWriter, r *http.Request) any {
 	defer f.set(func() {})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.loads++
+	if whole {
+		f.loads++
+	}
 	var replay bytes.Buffer
 	if len(f.running) > 0 && whole {
 		for i, e := range f.events[f.from:] {

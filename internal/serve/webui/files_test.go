@@ -34,6 +34,7 @@ func drawing(t *testing.T) []byte {
 const shownPictures = "[...document.querySelectorAll('#transcript .picture img')].filter(i => i.complete && i.naturalWidth > 0).length"
 
 func TestAllSelectedFilesAreAttached(t *testing.T) {
+	t.Parallel()
 	_, p := talk(t)
 	var paths []string
 	for _, name := range []string{"one.txt", "two.txt", "three.txt"} {
@@ -48,6 +49,7 @@ func TestAllSelectedFilesAreAttached(t *testing.T) {
 
 // If a message cannot be sent, its files return to the message box together with its text.
 func TestFilesReturnWithARefusedMessage(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
@@ -75,6 +77,7 @@ func TestFilesReturnWithARefusedMessage(t *testing.T) {
 // Messages that are sent while a conversation is being created belong to it, in the order in which they
 // were sent, even if the first message must be retried.
 func TestTwoMessagesInARowAreOneConversation(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	made := make(chan struct{})
 	f.set(func() { f.making, f.busy = made, 1 })
@@ -93,6 +96,7 @@ func TestTwoMessagesInARowAreOneConversation(t *testing.T) {
 }
 
 func TestFilesOfPersonAndAgentAreShown(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Files")
 	const r = "web:s1:m1"

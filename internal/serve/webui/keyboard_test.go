@@ -12,6 +12,7 @@ import (
 
 // The keyboard focus stays on a conversation that moves up in the list.
 func TestTheKeyboardMovesWithTheRowOfAConversation(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Old things")
 	f.conversation("New things")
@@ -28,6 +29,7 @@ func TestTheKeyboardMovesWithTheRowOfAConversation(t *testing.T) {
 
 // The list may be long, so keyboard users can skip it to reach the views.
 func TestTheKeyboardReachesTheViewsPastTheList(t *testing.T) {
+	t.Parallel()
 	for _, width := range []int{1100, 360} {
 		_, p := furnished(t, "", "#/settings", width, 760)
 		p.Until("the view is there", "!document.getElementById('view').hidden")
@@ -39,6 +41,7 @@ func TestTheKeyboardReachesTheViewsPastTheList(t *testing.T) {
 
 // When a keyboard user opens another view, the focus moves into that view.
 func TestTheKeyboardGoesAlongToAnotherView(t *testing.T) {
+	t.Parallel()
 	_, p := furnished(t, "", "#/requests", 1100, 760)
 	p.Until("the requests are listed", "document.querySelector('.card')")
 	p.Do(chromedp.Focus(`[data-request="web:s1:m0"]`))
@@ -50,6 +53,7 @@ func TestTheKeyboardGoesAlongToAnotherView(t *testing.T) {
 }
 
 func TestTheKeyboardComesBackToTheConversation(t *testing.T) {
+	t.Parallel()
 	_, p := furnished(t, "", "#/s/s1", 1100, 760)
 	p.Until("the keyboard is where one writes", "document.activeElement.id === 'text'")
 	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/requests'"))
@@ -60,6 +64,7 @@ func TestTheKeyboardComesBackToTheConversation(t *testing.T) {
 }
 
 func TestEscapeClosesTheQuestionAndNotTheListBehindIt(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Old things")
 	p := webuitest.Open(t, f.url("#/"), 360, 640)
@@ -77,6 +82,7 @@ func TestEscapeClosesTheQuestionAndNotTheListBehindIt(t *testing.T) {
 
 // The window is low on a phone in landscape orientation or on a page that is zoomed to 400 %.
 func TestEverythingIsReachedInALowWindow(t *testing.T) {
+	t.Parallel()
 	for _, size := range [][2]int{{667, 375}, {320, 256}} {
 		f := newFake(t)
 		for range 20 {

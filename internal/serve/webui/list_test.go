@@ -15,6 +15,7 @@ const withoutClock = "{ const every = setInterval; window.setInterval = (fn, ms)
 
 // A conversation that is too old for the list shows its title immediately and can be renamed.
 func TestAnOldConversationHasItsName(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	for i := range 101 {
 		f.conversation(fmt.Sprint("Chat ", i+1))
@@ -33,6 +34,7 @@ func TestAnOldConversationHasItsName(t *testing.T) {
 
 // A list that is truncated says how to find older conversations.
 func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.set(func() {
 		for i := range 1001 {
@@ -49,6 +51,7 @@ func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
 
 // The list is updated even if events arrive without a pause.
 func TestListIsUpdatedUnderLoad(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	p := webuitest.Open(t, "about:blank", 1000, 700)
@@ -80,6 +83,7 @@ func TestListIsUpdatedUnderLoad(t *testing.T) {
 // If a conversation was deleted, a message for it is not sent. Its text returns to the message box and can
 // start another conversation.
 func TestTextForADeletedConversationIsReturned(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.deleted = true })

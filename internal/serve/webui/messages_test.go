@@ -25,6 +25,7 @@ func answered(f *fake, state string) {
 
 // The stream contains only a part of a long tool output. A link leads to the rest.
 func TestTruncatedToolOutputLinksToTheTimeline(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -47,6 +48,7 @@ func TestTruncatedToolOutputLinksToTheTimeline(t *testing.T) {
 }
 
 func TestMessagesShowTheirTime(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
@@ -64,6 +66,7 @@ func TestMessagesShowTheirTime(t *testing.T) {
 // A page that is loaded over plain HTTP from another machine has no clipboard API, so the page falls back
 // to another method. If the browser denies that too, the page says so.
 func TestAnAnswerIsCopied(t *testing.T) {
+	t.Parallel()
 	const (
 		modern  = "Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => { window.taken = text; } } });"
 		old     = "Object.defineProperty(navigator, 'clipboard', { value: undefined }); document.addEventListener('copy', () => { window.taken = document.activeElement.value; });"
@@ -90,6 +93,7 @@ func TestAnAnswerIsCopied(t *testing.T) {
 }
 
 func TestFailedRequestCanBeRetried(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	answered(f, "failed")
 	p := webuitest.Open(t, f.url("#/s/s1"), 360, 700)

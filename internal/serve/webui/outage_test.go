@@ -8,6 +8,7 @@ import (
 
 // A server can be reachable and still be unable to read its events. The page then shows the reason.
 func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Counting")
 	const why = "Redis cannot be reached"
@@ -21,6 +22,7 @@ func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
 
 // The stored messages of a conversation are shown even while newer events cannot be read.
 func TestAConversationIsOpenedWhileTheEventsCannotBeRead(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.furnish("")
 	const why = "Redis cannot be reached"
@@ -41,6 +43,7 @@ func TestAConversationIsOpenedWhileTheEventsCannotBeRead(t *testing.T) {
 // An open but silent stream can mean that the server is stuck. A user who waits for an answer is told the
 // reason, and messages can still be sent.
 func TestPageShowsWhyNoAnswerComes(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	const why = "Redis at this address cannot do its work: it has no memory left"
 	held := make(chan struct{})

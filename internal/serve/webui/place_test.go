@@ -34,6 +34,7 @@ func (f *fake) again(p *webuitest.Tab, n int) {
 
 // A message that arrives from elsewhere must not move what the user reads.
 func TestReloadKeepsTheScrollPosition(t *testing.T) {
+	t.Parallel()
 	for _, at := range []int{100, 780} { // far back, and in the newest page
 		f := newFake(t)
 		f.long(800)
@@ -63,6 +64,7 @@ func TestReloadKeepsTheScrollPosition(t *testing.T) {
 
 // The same holds for a user who reads an answer that arrived while the page was open.
 func TestReloadOfALiveAnswerKeepsTheScrollPosition(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	p := webuitest.Open(t, "about:blank", 1000, 500)

@@ -35,6 +35,7 @@ func reportTasks(t *testing.T, p *webuitest.Tab) {
 }
 
 func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
+	t.Parallel()
 	const n, mostNodes = 10_000, 3000
 	f := newFake(t)
 	f.long(n)
@@ -82,6 +83,7 @@ func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
 // A link to a message near the end scrolls only the conversation. The page's title and message box stay in
 // place.
 func TestALinkMovesTheConversationAndNotThePage(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.long(60)
 	p := webuitest.Open(t, f.url("#/s/s1/m/m58"), 1000, 700)
@@ -92,6 +94,7 @@ func TestALinkMovesTheConversationAndNotThePage(t *testing.T) {
 }
 
 func TestTheListShowsOlderConversationsToo(t *testing.T) {
+	t.Parallel()
 	const n = 250
 	f := newFake(t)
 	for i := range n {
@@ -111,6 +114,7 @@ func TestTheListShowsOlderConversationsToo(t *testing.T) {
 }
 
 func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) {
+	t.Parallel()
 	const n, mostNodes = 8000, 4000
 	f, p := furnished(t, "", "#/events", 1000, 700)
 	f.streaming()
@@ -129,6 +133,7 @@ func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) 
 // An answer that arrives in a thousand pieces per second is complete at the end, even while events of
 // another conversation arrive too.
 func TestAFastAnswerLosesNothing(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()

@@ -19,6 +19,7 @@ func written(text string) string {
 // The first message of a new conversation arrives in it, whatever the user opens while the conversation is
 // being created.
 func TestTheFirstMessageArrivesInItsConversationAlsoWhenAnotherOneIsOpened(t *testing.T) {
+	t.Parallel()
 	for _, elsewhere := range []string{"#/s/s1", "#/requests"} {
 		f := newFake(t)
 		f.conversation("Boss")
@@ -51,6 +52,7 @@ func TestTheFirstMessageArrivesInItsConversationAlsoWhenAnotherOneIsOpened(t *te
 // If a conversation cannot be created, the message returns to the message box of a new conversation and to
 // no other.
 func TestAFirstMessageThatCannotBeSentComesBackToANewConversation(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Boss")
 	p := webuitest.Open(t, "about:blank", 1000, 700)
@@ -71,6 +73,7 @@ func TestAFirstMessageThatCannotBeSentComesBackToANewConversation(t *testing.T) 
 // The stop button stops the request that is shown when the user presses it, however late the server
 // receives the call.
 func TestStopNamesTheRequestThatIsShown(t *testing.T) {
+	t.Parallel()
 	const first, second = "web:s1:m1", "web:s1:m2"
 	f := newFake(t)
 	f.conversation("Talk")
@@ -97,6 +100,7 @@ func TestStopNamesTheRequestThatIsShown(t *testing.T) {
 // A text that exceeds the message limit is not truncated. It stays in the box, and the page says what to
 // do.
 func TestALongTextIsNotCut(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	f.listened()
 	const long = "document.getElementById('text').value.length === (1 << 20) + 1"
@@ -114,6 +118,7 @@ func TestALongTextIsNotCut(t *testing.T) {
 
 // A truncated title ends between characters as the user sees them (grapheme clusters).
 func TestATitleIsNotCutInsideAnEmoji(t *testing.T) {
+	t.Parallel()
 	for said, want := range map[string]string{
 		strings.Repeat("a", 58) + "👩‍👩‍👧 and more": strings.Repeat("a", 58) + "…",
 		strings.Repeat("b", 61):                    strings.Repeat("b", 59) + "…",
@@ -137,6 +142,7 @@ const readJS = `{
 
 // A file belongs to the message and conversation for which it was chosen, even if reading it takes a while.
 func TestMessageWaitsForItsFilesToLoad(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("One")
 	f.conversation("Two")
@@ -176,6 +182,7 @@ func TestMessageWaitsForItsFilesToLoad(t *testing.T) {
 // A message that is withdrawn before the agent reads it is no longer queued. That holds for a prompt, whose
 // request is stopped, and for a follow-up, which ends with its request.
 func TestWithdrawnMessageLeavesTheQueue(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()

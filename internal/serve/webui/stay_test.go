@@ -10,6 +10,7 @@ import (
 
 // A user who must first log in finds the unsent message afterwards.
 func TestARefusedMessageIsThereAfterTheLogin(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	f.listened()
 	f.set(func() { f.signedOut = true })
@@ -28,6 +29,7 @@ func TestARefusedMessageIsThereAfterTheLogin(t *testing.T) {
 // A picture that loads makes the conversation longer. The page must not treat that as the user scrolling
 // up.
 func TestThePageStaysAtTheEndWhenAPictureArrives(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	f.long(40)
 	p.Do(chromedp.Reload())
@@ -46,6 +48,7 @@ func TestThePageStaysAtTheEndWhenAPictureArrives(t *testing.T) {
 
 // Streamed code is appended directly after the code before it, even before it is rendered.
 func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
+	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -59,6 +62,7 @@ func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
 
 // New dead letters appear in an open list, and so do dead letters that return after a replay.
 func TestDeadLettersComeToTheListByThemselves(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/dead/d1", 1100, 760)
 	p.Click(".actions .strong")
 	p.Until("it is gone from the list, and what happens is said", "document.querySelectorAll('.card').length === 1 && document.getElementById('view').innerText.includes('The event was replayed')")

@@ -17,6 +17,7 @@ const tabs = 8
 // A browser opens at most six connections to a host. With one event stream per tab, the seventh tab could
 // not even load its list.
 func TestManyTabsShareOneEventStream(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
@@ -59,6 +60,7 @@ func TestManyTabsShareOneEventStream(t *testing.T) {
 // A tab that has not received any event takes over the stream at its current position. Events that occur
 // while no tab reads the stream are not lost.
 func TestEventsBetweenTwoLeadingTabsAreShown(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
@@ -80,6 +82,7 @@ func TestEventsBetweenTwoLeadingTabsAreShown(t *testing.T) {
 // A frozen tab still holds the lock on the stream. A visible tab takes the stream over, and the frozen tab
 // continues as a follower.
 func TestFrozenTabLosesTheLead(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
@@ -114,6 +117,7 @@ func TestFrozenTabLosesTheLead(t *testing.T) {
 // The stream reports only once, when a request begins, that its text is not streamed. A tab that is opened
 // later must know that too, even after the tab that received the report is closed.
 func TestLateTabIsToldThatTextIsMissing(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
@@ -153,6 +157,7 @@ func TestLateTabIsToldThatTextIsMissing(t *testing.T) {
 
 // Control: without the lock, each tab reads its own stream, and the browser allows only six.
 func TestControlWithoutTheLockEachTabHasAStreamAndSixAreAll(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
 	const without = "Object.defineProperty(Navigator.prototype, 'locks', { get() { return undefined; } })"

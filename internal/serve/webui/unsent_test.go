@@ -25,6 +25,7 @@ func attach(t *testing.T, p *webuitest.Tab, name string) {
 
 // Unsent drafts survive a reload, also in conversations that are not shown.
 func TestADraftIsThereAfterAReload(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.conversation("Old things")
 	f.conversation("New things")
@@ -52,6 +53,7 @@ func TestADraftIsThereAfterAReload(t *testing.T) {
 
 // The number of stored drafts is bounded. The oldest draft is removed first.
 func TestFiftyDraftsAreKept(t *testing.T) {
+	t.Parallel()
 	const n = 52
 	f := newFake(t)
 	for i := range n {
@@ -72,6 +74,7 @@ func TestFiftyDraftsAreKept(t *testing.T) {
 
 // A message that was refused stays with its conversation, even after a reload.
 func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	f.conversation("Another one")
 	f.listened()
@@ -94,6 +97,7 @@ func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) 
 
 // Sending a message while the conversation is loading must not lose earlier unsent messages.
 func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	f.listened()
 	p.Say("refuse me")
@@ -110,6 +114,7 @@ func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
 
 // A message that cannot be stored is not accepted. It stays in the message box.
 func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	f.listened()
 	f.set(func() { f.signedOut = true })
@@ -132,6 +137,7 @@ func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 // If the user leaves while a message with files is being sent, the page reports what it knows: that the
 // message arrived, if it has received the event, and otherwise that it may have arrived.
 func TestUnconfirmedMessageWithFilesIsNotReportedAsLost(t *testing.T) {
+	t.Parallel()
 	for _, known := range []bool{true, false} {
 		f := newFake(t)
 		f.conversation("Talk")
@@ -168,6 +174,7 @@ func TestUnconfirmedMessageWithFilesIsNotReportedAsLost(t *testing.T) {
 // A message from another tab is shown if it was read while this tab was sending a message, whatever happens
 // to this tab's message.
 func TestMessageOfAnotherTabIsShownWhileSending(t *testing.T) {
+	t.Parallel()
 	for fate, ours := range map[string]struct {
 		words string
 		is    func(*fake)

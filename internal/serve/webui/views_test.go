@@ -15,6 +15,7 @@ import (
 )
 
 func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
+	t.Parallel()
 	_, p := furnished(t, "", "", 1100, 760)
 	p.Do(chromedp.Focus("#search input"), chromedp.SendKeys("#search input", "meadow"))
 	p.Until("what was found is told", "document.querySelector('.view [role=status]')?.innerText === '1 message'")
@@ -36,6 +37,7 @@ func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
 
 // On a phone, the list covers the search results until the user completes the query with Enter.
 func TestASearchOnAPhoneShowsWhatItFound(t *testing.T) {
+	t.Parallel()
 	_, p := furnished(t, "", "", 360, 720)
 	p.Click("#side-open")
 	p.Click("#search input")
@@ -53,6 +55,7 @@ func TestASearchOnAPhoneShowsWhatItFound(t *testing.T) {
 }
 
 func TestAConversationIsRenamed(t *testing.T) {
+	t.Parallel()
 	_, p := talk(t)
 	p.Until("it can be renamed", "!document.getElementById('rename').hidden && document.querySelector('#list a')")
 	p.Click("#rename")
@@ -69,6 +72,7 @@ func TestAConversationIsRenamed(t *testing.T) {
 }
 
 func TestTheModelOfAConversationIsChosen(t *testing.T) {
+	t.Parallel()
 	f, p := talk(t)
 	p.Until("it can be chosen", "!document.getElementById('model').hidden && document.getElementById('model').innerText === 'Model'")
 	p.Click("#model")
@@ -88,6 +92,7 @@ func TestTheModelOfAConversationIsChosen(t *testing.T) {
 }
 
 func TestRequestHasATimeline(t *testing.T) {
+	t.Parallel()
 	_, p := furnished(t, "", "#/requests", 1100, 900)
 	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")
 	p.Until("how they ended is told", "document.querySelector('.card .badge').innerText === 'failed' && document.querySelector('.card .bad').innerText.includes('overloaded')")
@@ -121,6 +126,7 @@ func TestRequestHasATimeline(t *testing.T) {
 }
 
 func TestDamagedRowHidesNothingElse(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/requests", 1100, 900)
 	const why = "The row bad is damaged and was not used. Restore the database from a backup."
 	for view, add := range map[string]func(){
@@ -152,6 +158,7 @@ func TestDamagedRowHidesNothingElse(t *testing.T) {
 }
 
 func TestDamagedMessageIsShownInPlace(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/requests", 1100, 900)
 	const why = "The row s1/2 of the table history is damaged and was not used. Restore the database from a backup."
 	f.set(func() {
@@ -174,6 +181,7 @@ func TestDamagedMessageIsShownInPlace(t *testing.T) {
 }
 
 func TestTaskIsFollowedAndStoppedAfterAConfirmation(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/tasks", 1100, 760)
 	p.Until("both are listed", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card .badge').innerText === 'running'")
 	p.Until("why one failed is told", "document.querySelector('.card .bad').innerText.includes('no tokens left')")
@@ -193,6 +201,7 @@ func TestTaskIsFollowedAndStoppedAfterAConfirmation(t *testing.T) {
 }
 
 func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	p.Until("it says what to do", "document.getElementById('events-status').innerText.includes('Send a message')")
 	f.streaming()
@@ -230,6 +239,7 @@ func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
 }
 
 func TestDeadLettersAreReplayedAndDroppedAfterAConfirmation(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/dead", 1100, 760)
 	p.Until("both are listed with their reasons", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card').innerText.includes('Rule “archive” failed')")
 	p.Picture("dead", false)
@@ -256,6 +266,7 @@ func TestDeadLettersAreReplayedAndDroppedAfterAConfirmation(t *testing.T) {
 }
 
 func TestRulesShowActivityAndCost(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/rules", 1100, 860)
 	p.Until("all are there", "document.querySelectorAll('[data-rule].card').length === 4")
 	for _, words := range []string{
@@ -278,6 +289,7 @@ func TestRulesShowActivityAndCost(t *testing.T) {
 }
 
 func TestWorkflowsAreListedAndCancelled(t *testing.T) {
+	t.Parallel()
 	_, p := furnished(t, "", "#/workflows", 1100, 760)
 	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
 	for _, words := range []string{"waiting", "Ann asked when the release is", "The dandelions", "2 tasks", "until", "woke the agent 3 times", "2 workflows"} {
@@ -310,6 +322,7 @@ func TestWorkflowsAreListedAndCancelled(t *testing.T) {
 }
 
 func TestWorkflowsAreRefreshed(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/workflows", 1100, 760)
 	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
 	p.Do(chromedp.Focus("[data-workflow=w2]"))
@@ -328,6 +341,7 @@ func TestWorkflowsAreRefreshed(t *testing.T) {
 
 // Times use the format of the browser's language. They contain the year if it is not the current one.
 func TestTimesAreCompleteInEveryLanguage(t *testing.T) {
+	t.Parallel()
 	_, p := talk(t)
 	for language, want := range map[string]string{
 		"en-US": "14:05|14:05:06.078|Nov 22, 2023",
@@ -350,6 +364,7 @@ func TestTimesAreCompleteInEveryLanguage(t *testing.T) {
 // A view that could not be loaded while the server was unreachable is loaded when the server is back, and
 // the error message disappears.
 func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/health", 1100, 760)
 	f.streaming()
 	f.down()
@@ -370,6 +385,7 @@ func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
 
 // A view that refreshes itself keeps the keyboard focus and the open folds.
 func TestRefreshKeepsTheFocus(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, hash, drawn, held string
 		change                  func(f *fake)
@@ -406,6 +422,7 @@ func TestRefreshKeepsTheFocus(t *testing.T) {
 		}, "document.querySelector('.table').innerText.includes('1,234')"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			f, p := furnished(t, "", c.hash, 1100, 760)
 			f.streaming()
 			p.Until("it is drawn", c.drawn)
@@ -420,6 +437,7 @@ func TestRefreshKeepsTheFocus(t *testing.T) {
 }
 
 func TestHealthShowsComponentsServerAndConsumers(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "", "#/health", 1100, 760)
 	p.Shows(".state h2", "Lilac is ready.")
 	for _, words := range []string{"database", "900 MiB free", "warning", "v1.2.3", "26 h 3 min", "environment", "no consumer", "2 h 0 min"} {
@@ -434,6 +452,7 @@ func TestHealthShowsComponentsServerAndConsumers(t *testing.T) {
 }
 
 func TestOnlyAnUnusedGroupIsDroppedAfterAConfirmation(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, "& / ü", "#/health", 1100, 760)
 	p.Until("one of the two can be dropped", "document.querySelectorAll('[data-drop]').length === 1")
 	p.Click("[data-drop]")
@@ -452,6 +471,7 @@ func TestOnlyAnUnusedGroupIsDroppedAfterAConfirmation(t *testing.T) {
 }
 
 func TestSettingsShowTheirSource(t *testing.T) {
+	t.Parallel()
 	_, p := furnished(t, "", "#/settings", 1100, 760)
 	p.Until("all are there", "document.querySelectorAll('[data-setting]').length === 4")
 	p.Until("where one comes from is told", "document.querySelector('[data-setting=model] .badge').innerText === 'LILAC_MODEL'")
@@ -466,6 +486,7 @@ func TestSettingsShowTheirSource(t *testing.T) {
 
 // Untrusted text is displayed as text and never becomes part of the page's markup.
 func TestHostileTextIsText(t *testing.T) {
+	t.Parallel()
 	f, p := furnished(t, hostile, "#/events", 1100, 760)
 	f.streaming()
 	f.emit("stream.error", object{"requestId": hostile, "error": object{"message": hostile}})

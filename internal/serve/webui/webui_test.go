@@ -25,6 +25,7 @@ func get(t *testing.T, target string, header ...string) *httptest.ResponseRecord
 }
 
 func TestEveryFileIsServedWithItsType(t *testing.T) {
+	t.Parallel()
 	want := map[string]string{
 		"/":                    "text/html; charset=utf-8",
 		"/assets/style.css":    "text/css; charset=utf-8",
@@ -63,6 +64,7 @@ func TestEveryFileIsServedWithItsType(t *testing.T) {
 }
 
 func TestPageSupportsOnlyGETAndHEAD(t *testing.T) {
+	t.Parallel()
 	w := httptest.NewRecorder()
 	webui.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
 	if w.Code != http.StatusMethodNotAllowed {
@@ -73,6 +75,7 @@ func TestPageSupportsOnlyGETAndHEAD(t *testing.T) {
 // A violation of the Content Security Policy fails only in a browser, where a test may not notice it. The
 // page's source therefore must not contain anything that the policy forbids.
 func TestNothingInThePageNeedsAnotherHostOrInlineCode(t *testing.T) {
+	t.Parallel()
 	inline := regexp.MustCompile(`(?i)<script(?:[^>]*)>[^<]|<style|\son[a-z]+\s*=\s*"|\sstyle\s*=\s*"|javascript:`)
 	other := regexp.MustCompile(`(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}`)
 	markup := regexp.MustCompile(`\b(?:innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval)\b`)

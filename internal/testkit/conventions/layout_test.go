@@ -53,10 +53,12 @@ var neighbors = map[string]string{
 	"engine/redisbus":  "engine/delivery engine/bus engine/db",
 
 	"agent":         "agent/tool",
+	"agent/sandbox": "agent/egress",
 	"agent/builtin": "agent/tool agent/sandbox agent/egress",
 
 	"core/clock":       "core/environment core/kernel",
 	"core/files":       "core/environment",
+	"core/program":     "core/environment",
 	"core/compose":     "core/surface",
 	"core/environment": "core/kernel",
 	"core/task":        "core/kernel",

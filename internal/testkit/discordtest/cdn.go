@@ -73,7 +73,7 @@ const maxRefreshed = 50
 
 // refreshURLs signs attachment URLs again. Discord documents neither the route nor its
 // limit; this follows the behavior of Discord's own client.
-func (c *call) refreshURLs() answer {
+func refreshURLs(c *call) answer {
 	var in struct {
 		URLs []string `json:"attachment_urls"`
 	}

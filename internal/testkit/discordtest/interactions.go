@@ -87,7 +87,7 @@ func (s *core) interactLocked(ch *channel, u User, kind int, data object, on *me
 	return id
 }
 
-func (c *call) interactionCallback() answer {
+func interactionCallback(c *call) answer {
 	i := c.s.world.interactions[c.path("token")]
 	if i == nil || i.ID != c.path("interaction") || c.s.o.Now().Sub(i.At) > c.s.o.AnswerWithin {
 		return unknownInteraction
@@ -165,7 +165,7 @@ func (c *call) webhook() (*interaction, bool) {
 
 // followUp implements "Create Followup Message". After a deferred response, the first
 // follow-up replaces the deferred message.
-func (c *call) followUp() answer {
+func followUp(c *call) answer {
 	i, found := c.webhook()
 	if !found {
 		return unknownWebhook
@@ -213,7 +213,7 @@ func (c *call) response() (*interaction, *message, bool) {
 	return i, nil, true
 }
 
-func (c *call) getResponse() answer {
+func getResponse(c *call) answer {
 	i, m, found := c.response()
 	switch {
 	case !found:
@@ -224,7 +224,7 @@ func (c *call) getResponse() answer {
 	return ok(c.s.wireMessage(i.channel, m, true, true))
 }
 
-func (c *call) editResponse() answer {
+func editResponse(c *call) answer {
 	i, m, found := c.response()
 	if !found {
 		return unknownWebhook
@@ -246,7 +246,7 @@ func (c *call) editResponse() answer {
 	return c.edit(i.channel, m, &p)
 }
 
-func (c *call) deleteResponse() answer {
+func deleteResponse(c *call) answer {
 	i, m, found := c.response()
 	switch {
 	case !found:

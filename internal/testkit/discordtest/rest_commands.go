@@ -31,14 +31,14 @@ var slashName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}
 
 func (c *call) ownApplication() bool { return c.path("application") == c.s.world.applicationID }
 
-func (c *call) listCommands() answer {
+func listCommands(c *call) answer {
 	if !c.ownApplication() {
 		return missingAccess
 	}
 	return ok(append([]object{}, c.s.world.commands...))
 }
 
-func (c *call) listGuildCommands() answer {
+func listGuildCommands(c *call) answer {
 	if !c.ownApplication() {
 		return missingAccess
 	}
@@ -46,7 +46,7 @@ func (c *call) listGuildCommands() answer {
 }
 
 // putCommands implements "Bulk Overwrite Global Application Commands".
-func (c *call) putCommands() answer {
+func putCommands(c *call) answer {
 	if !c.ownApplication() {
 		return missingAccess
 	}

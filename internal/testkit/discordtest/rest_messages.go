@@ -52,7 +52,7 @@ func (c *call) needMessage(p Permission) (*channel, *message, answer, bool) {
 
 // createMessage implements Message, "Create Message". By its limitations, a reply needs
 // READ_MESSAGE_HISTORY.
-func (c *call) createMessage() answer {
+func createMessage(c *call) answer {
 	var p payload
 	if a, fine := c.readPayload(&p); !fine {
 		return a
@@ -192,7 +192,7 @@ func (s *core) wireEvent(ch *channel, m *message, ss *session, nonce bool) objec
 }
 
 // editMessage implements Message, "Edit Message".
-func (c *call) editMessage() answer {
+func editMessage(c *call) answer {
 	var p payload
 	if a, fine := c.readPayload(&p); !fine {
 		return a
@@ -278,7 +278,7 @@ func (s *core) tellEditLocked(ch *channel, m *message) {
 
 // deleteMessage implements Message, "Delete Message". The bot needs MANAGE_MESSAGES to
 // delete messages of other users.
-func (c *call) deleteMessage() answer {
+func deleteMessage(c *call) answer {
 	ch, m, a, fine := c.needMessage(0)
 	if !fine {
 		return a
@@ -309,7 +309,7 @@ func (c *channel) refer(o object) object {
 
 // bulkDelete implements Message Resource, "Bulk Delete Messages": 2 to 100 messages,
 // without duplicates, none older than two weeks.
-func (c *call) bulkDelete() answer {
+func bulkDelete(c *call) answer {
 	ch, a, fine := c.need(ManageMessages)
 	if !fine {
 		return a
@@ -347,7 +347,7 @@ func (s *core) bulkDeleteLocked(ch *channel, ids []string) {
 	})
 }
 
-func (c *call) getMessage() answer {
+func getMessage(c *call) answer {
 	ch, m, a, fine := c.needMessage(ReadMessageHistory)
 	if !fine {
 		return a
@@ -361,7 +361,7 @@ func (c *call) contentAllowed() bool { return !c.s.o.WithoutMessageContent }
 
 // listMessages implements Message, "Get Channel Messages". It lists messages newest first
 // and, with after or before, those that are closest to that ID.
-func (c *call) listMessages() answer {
+func listMessages(c *call) answer {
 	ch, a, fine := c.need(0)
 	switch {
 	case !fine:

@@ -31,7 +31,7 @@ func (c *call) emoji() (string, bool) {
 
 // react implements Message, "Create Reaction". It needs READ_MESSAGE_HISTORY, and also
 // ADD_REACTIONS if the message does not have that emoji yet.
-func (c *call) react() answer {
+func react(c *call) answer {
 	ch, m, a, fine := c.needMessage(ReadMessageHistory)
 	if !fine {
 		return a
@@ -53,7 +53,7 @@ func (c *call) react() answer {
 	return done
 }
 
-func (c *call) unreact() answer {
+func unreact(c *call) answer {
 	ch, m, a, fine := c.needMessage(ReadMessageHistory)
 	if !fine {
 		return a
@@ -67,7 +67,7 @@ func (c *call) unreact() answer {
 	return done
 }
 
-func (c *call) listReactions() answer {
+func listReactions(c *call) answer {
 	_, m, a, fine := c.needMessage(ReadMessageHistory)
 	if !fine {
 		return a
@@ -130,7 +130,7 @@ func (s *core) tellReactionLocked(kind string, ch *channel, m *message, u User, 
 }
 
 // typing implements Channel, "Trigger Typing Indicator".
-func (c *call) typing() answer {
+func typing(c *call) answer {
 	ch, a, fine := c.need(SendMessages)
 	if !fine {
 		return a

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-func (c *call) getGateway() answer { return ok(object{"url": c.s.GatewayURL}) }
+func getGateway(c *call) answer { return ok(object{"url": c.s.GatewayURL}) }
 
 // getGatewayBot implements Gateway, "Get Gateway Bot".
-func (c *call) getGatewayBot() answer {
+func getGatewayBot(c *call) answer {
 	today := 0
 	now := c.s.o.Now()
 	for _, id := range c.s.gateway.identifies {
@@ -28,20 +28,20 @@ func (c *call) getGatewayBot() answer {
 	})
 }
 
-func (c *call) getSelf() answer {
+func getSelf(c *call) answer {
 	self := c.s.world.bot.wire()
 	self["mfa_enabled"], self["locale"] = false, "en-US"
 	return ok(self)
 }
 
-func (c *call) getUser() answer {
+func getUser(c *call) answer {
 	if u, found := c.s.world.users[c.path("user")]; found {
 		return ok(u.wire())
 	}
 	return unknownUser
 }
 
-func (c *call) listOwnGuilds() answer {
+func listOwnGuilds(c *call) answer {
 	list := []object{}
 	for _, id := range slices.SortedFunc(maps.Keys(c.s.world.guilds), compareIDs) {
 		if g := c.s.world.guilds[id]; g.members[c.s.world.bot.ID] != nil {
@@ -51,7 +51,7 @@ func (c *call) listOwnGuilds() answer {
 	return ok(list)
 }
 
-func (c *call) getApplication() answer {
+func getApplication(c *call) answer {
 	return ok(object{
 		"id": c.s.world.applicationID, "name": c.s.world.bot.Name, "description": "", "bot_public": true, "bot_require_code_grant": false,
 		"verify_key": "", "flags": c.s.applicationFlags(), "bot": c.s.world.bot.wire(), "icon": nil, "type": nil,
@@ -63,7 +63,7 @@ func (c *call) getApplication() answer {
 }
 
 // openDM implements User, "Create DM".
-func (c *call) openDM() answer {
+func openDM(c *call) answer {
 	var in struct {
 		Recipient string `json:"recipient_id"`
 	}
@@ -83,7 +83,7 @@ func (c *call) guild() (*guild, bool) {
 	return g, g != nil && g.members[c.s.world.bot.ID] != nil
 }
 
-func (c *call) getGuild() answer {
+func getGuild(c *call) answer {
 	g, found := c.guild()
 	if !found {
 		return unknownGuild
@@ -91,7 +91,7 @@ func (c *call) getGuild() answer {
 	return ok(g.wire(c.s.world.bot))
 }
 
-func (c *call) listRoles() answer {
+func listRoles(c *call) answer {
 	g, found := c.guild()
 	if !found {
 		return unknownGuild
@@ -100,7 +100,7 @@ func (c *call) listRoles() answer {
 }
 
 // listChannels implements Guild, "Get Guild Channels", which excludes threads.
-func (c *call) listChannels() answer {
+func listChannels(c *call) answer {
 	g, found := c.guild()
 	if !found {
 		return unknownGuild
@@ -110,7 +110,7 @@ func (c *call) listChannels() answer {
 
 // listArchived implements Channels Resource, "List Public Archived Threads". The most
 // recently archived thread comes first.
-func (c *call) listArchived() answer {
+func listArchived(c *call) answer {
 	return c.archived(typeThread, func(x, y *channel) int { return y.archivedAt.Compare(x.archivedAt) }, func(ch *channel, before string) bool {
 		at, err := time.Parse(time.RFC3339Nano, before)
 		return err == nil && ch.archivedAt.Before(at)
@@ -119,7 +119,7 @@ func (c *call) listArchived() answer {
 
 // listJoinedArchived implements "List Joined Private Archived Threads". The thread with
 // the largest ID comes first.
-func (c *call) listJoinedArchived() answer {
+func listJoinedArchived(c *call) answer {
 	return c.archived(typePrivateThread, func(x, y *channel) int { return compareIDs(y.id, x.id) }, func(ch *channel, before string) bool {
 		return older(ch.id, before)
 	})
@@ -153,7 +153,7 @@ func (c *call) archived(kind int, order func(x, y *channel) int, isBefore func(*
 	return ok(object{"threads": threads, "members": []object{}, "has_more": more})
 }
 
-func (c *call) listThreads() answer {
+func listThreads(c *call) answer {
 	g, found := c.guild()
 	if !found {
 		return unknownGuild
@@ -173,7 +173,7 @@ func (w *world) channelsOf(g *guild, kinds ...int) []object {
 }
 
 // listMembers implements Guild, "List Guild Members", which requires the members intent.
-func (c *call) listMembers() answer {
+func listMembers(c *call) answer {
 	g, found := c.guild()
 	switch {
 	case !found:
@@ -194,7 +194,7 @@ func (c *call) listMembers() answer {
 	return ok(list)
 }
 
-func (c *call) getMember() answer {
+func getMember(c *call) answer {
 	g, found := c.guild()
 	if !found {
 		return unknownGuild
@@ -210,7 +210,7 @@ func (c *call) getMember() answer {
 	return ok(m.wire())
 }
 
-func (c *call) getChannel() answer {
+func getChannel(c *call) answer {
 	ch, a, fine := c.need(0)
 	if !fine {
 		return a

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -27,6 +28,10 @@ func TestMain(m *testing.M) {
 	effort.SkipWholeProgram()
 	code := m.Run()
 	e2e.RemoveBinary()
+	if err := e2e.RemovePostgres(); err != nil {
+		fmt.Println(err)
+		code = 1
+	}
 	os.Exit(code)
 }
 

@@ -295,6 +295,27 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 // Log returns the output of all processes of this server.
 func (s *Server) Log() string { return s.log.String() }
 
+// Get makes an authorized request and returns the body of whatever response comes. The status is 0
+// if there was none.
+func (s *Server) Get(path string) (status int, body string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.Addr+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+Token)
+	res, err := s.client.Do(req)
+	if err != nil {
+		return 0, ""
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, ""
+	}
+	return res.StatusCode, string(data)
+}
+
 // Request makes an authorized request and decodes the response into out, which may be nil. It
 // returns the status, or 0 if there was no response.
 func (s *Server) Request(method, path string, body, out any, header ...string) int {

@@ -81,13 +81,13 @@ var Hosts = []Host{
 			return 400, `[{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"` + name + `\": Cannot find field.","status":"INVALID_ARGUMENT"}}]`
 		},
 	},
-	{Name: "Ollama", noImages: "this model is missing data required for image input", noImagesStatus: 500},
-	{Name: "llama.cpp", strict: true, noImages: "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", noImagesStatus: 500, reasoningField: "reasoning_content"},
+	{Name: "Ollama", body: []string{"max_tokens", "stream_options"}, message: []string{"reasoning", "reasoning_content"}, noImages: "this model is missing data required for image input", noImagesStatus: 500},
+	{Name: "llama.cpp", body: []string{"max_tokens", "stream_options"}, message: []string{"reasoning_content"}, strict: true, noImages: "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", noImagesStatus: 500, reasoningField: "reasoning_content"},
 	{Name: "vLLM", strict: true, reasoningField: "reasoning", unknown: func(path, _ string) (int, string) {
 		return 400, `{"object":"error","message":"` + path + `: Extra inputs are not permitted","type":"BadRequestError","code":400}`
 	}, body: []string{"max_tokens", "stream_options"}, message: []string{"reasoning", "reasoning_content"}, noImages: "m is not a multimodal model", noImagesStatus: 400},
-	{Name: "LM Studio", strict: true, reasoningField: "reasoning_content"},
-	{Name: "SGLang", strict: true, reasoningField: "reasoning_content"},
+	{Name: "LM Studio", body: []string{"max_tokens", "stream_options"}, message: []string{"reasoning_content"}, strict: true, reasoningField: "reasoning_content"},
+	{Name: "SGLang", body: []string{"max_tokens", "stream_options"}, message: []string{"reasoning_content"}, strict: true, reasoningField: "reasoning_content"},
 }
 
 // Refuse returns the host's refusal of a request; status 0 accepts it.
@@ -127,6 +127,14 @@ func (h Host) Refuse(body []byte) (status int, refusal string) {
 		}
 	}
 	return h.checkRoles(request.Messages)
+}
+
+// Unknown returns the refusal of the first field that the host does not know, also if it
+// ignores such fields, and "" if it knows all.
+func (h Host) Unknown(body []byte) string {
+	h.unknown, h.renamed, h.noImages, h.strict, h.toolUser, h.reasoning = unknownParameter, nil, "", false, false, false
+	_, refusal := h.Refuse(body)
+	return refusal
 }
 
 func (h Host) checkFields(fields map[string]json.RawMessage, at string, known []string) (int, string) {

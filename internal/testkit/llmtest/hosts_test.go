@@ -111,6 +111,11 @@ func TestConversationWithEveryHost(t *testing.T) {
 			if thinking != nil && !strings.Contains(strings.Join(s.accepted, ""), `"hm"`) {
 				t.Error("no thinking is sent back")
 			}
+			for _, body := range s.accepted {
+				if unknown := host.Unknown([]byte(body)); unknown != "" {
+					t.Errorf("a body has a field that the host ignores: %s", unknown)
+				}
+			}
 			kinds := map[string]bool{}
 			for _, r := range s.refused {
 				key := r

@@ -2,6 +2,7 @@ package llmtest_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -65,5 +66,58 @@ func TestBodiesFollowOpenAIsDescription(t *testing.T) {
 				t.Errorf("%d requests", server.Count())
 			}
 		})
+	}
+}
+
+// Control: the fake of each protocol refuses what a provider would refuse, which fails a test.
+func TestServerRefusesInvalidBodies(t *testing.T) {
+	chat := func(messages string) string { return `{"model":"m","messages":[` + messages + `]}` }
+	claude := func(messages string) string { return `{"model":"m","max_tokens":10,"messages":[` + messages + `]}` }
+	input := func(items string) string { return `{"model":"m","input":[` + items + `]}` }
+	const hi = `{"role":"user","content":"hi"}`
+	const call = `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"x","arguments":"{}"}}]}`
+	for name, c := range map[string]struct{ protocol, body, says string }{
+		"chat":                           {"openai", chat(hi), ""},
+		"chat, thinking of the fake":     {"openai", chat(hi + `,{"role":"assistant","content":"x","reasoning_content":"hm"}`), ""},
+		"chat, a field of another host":  {"openai", chat(hi + `,{"role":"assistant","content":"x","token_id":1}`), "messages[1]"},
+		"chat, a field of the body":      {"openai", `{"model":"m","messages":[` + hi + `],"channel":1}`, "channel"},
+		"chat, a type":                   {"openai", `{"model":"m","messages":[` + hi + `],"temperature":"hot"}`, "temperature"},
+		"chat, no messages":              {"openai", chat(""), "messages"},
+		"chat, a result":                 {"openai", chat(hi + "," + call + `,{"role":"tool","tool_call_id":"a","content":"ok"}`), ""},
+		"chat, no result":                {"openai", chat(hi + "," + call + "," + hi), "missing"},
+		"chat, a result of nothing":      {"openai", chat(hi + `,{"role":"tool","tool_call_id":"b","content":"ok"}`), "follows no call"},
+		"claude":                         {"anthropic", claude(hi), ""},
+		"claude, a field of the body":    {"anthropic", `{"model":"m","max_tokens":10,"messages":[` + hi + `],"stop":1}`, "stop"},
+		"claude, a field of a block":     {"anthropic", claude(`{"role":"user","content":[{"type":"text","text":"x","id":"1"}]}`), "messages.0.content.0.id"},
+		"claude, a blank text":           {"anthropic", claude(`{"role":"user","content":[{"type":"text","text":" "}]}`), "non-whitespace"},
+		"claude, a wrong end":            {"anthropic", claude(hi + `,{"role":"assistant","content":"x"}`), "last message"},
+		"claude, no signature":           {"anthropic", claude(hi + `,{"role":"assistant","content":[{"type":"thinking","thinking":"x"}]},` + hi), "signature"},
+		"claude, no result":              {"anthropic", claude(hi + `,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"x","input":{}}]},` + hi), "missing"},
+		"responses":                      {"responses", input(hi), ""},
+		"responses, a field of the body": {"responses", `{"model":"m","input":[` + hi + `],"messages":[]}`, "messages"},
+		"responses, a field of an item":  {"responses", input(`{"role":"user","content":"hi","token_id":1}`), "input[0]"},
+		"responses, no result":           {"responses", input(`{"type":"function_call","call_id":"a","name":"x","arguments":"{}"}`), "missing"},
+	} {
+		err := llmtest.CheckBody(llmtest.Protocol(c.protocol), []byte(c.body))
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The server itself answers with the refusal.
+	allowed := llmtest.New(t, nil, func(o *llmtest.Options) { o.AllowInvalid = true })
+	strict, err := llmtest.Start(llmtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = strict.Close() }()
+	for s, want := range map[*llmtest.Server]int{allowed: http.StatusOK, strict: http.StatusBadRequest} {
+		res, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(chat(hi+`,{"role":"assistant","content":"x","token_id":1}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want || len(s.Invalid()) != map[int]int{http.StatusOK: 0, http.StatusBadRequest: 1}[want] {
+			t.Errorf("status %d, invalid are %v", res.StatusCode, s.Invalid())
+		}
 	}
 }

@@ -105,7 +105,7 @@ func TestResponsesProviderDataIsSentBack(t *testing.T) {
 	})
 	want := parse(t, `[
 	 {"role":"user","content":[{"type":"input_text","text":"hi"}]},
-	 {"type":"reasoning","summary":[{"type":"summary_text","text":"hmm"}],"encrypted_content":"enc=="},
+	 {"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hmm"}],"encrypted_content":"enc=="},
 	 {"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"Look:"}]},
 	 {"type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a\"}"},
 	 {"type":"function_call_output","call_id":"call_1","output":"Error: no such file"},

@@ -23,6 +23,9 @@ type Options struct {
 	// AllowChanges accepts calls that change a conversation before an earlier answer, and
 	// only counts them. By default, the server refuses them.
 	AllowChanges bool
+	// AllowInvalid accepts bodies that the providers refuse: with unknown fields, or calls of
+	// tools without results. By default, the server refuses them.
+	AllowInvalid bool
 	// BillCache makes the server report usage like a provider with a prompt cache: the
 	// input is the size of the request, and what an earlier request began with is read from
 	// the cache.
@@ -54,6 +57,7 @@ type Server struct {
 	signed   signatures
 	growth   growth
 	changes  []string
+	invalid  []string
 	cache    cache
 }
 
@@ -111,8 +115,34 @@ func New(t testing.TB, answer func(Request) Script, change ...func(*Options)) *S
 			}
 			t.Errorf("a call to the model changed its conversation: %s", change)
 		}
+		for _, problem := range s.Invalid() {
+			t.Errorf("a call to the model has an invalid body: %s", problem)
+		}
 	})
 	return s
+}
+
+// Invalid lists the calls that the server refused because of their bodies.
+func (s *Server) Invalid() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.invalid)
+}
+
+// checkBody returns what is invalid in the body of a call, or "".
+func (s *Server) checkBody(req Request) string {
+	if s.options.DiscardRequests || s.options.AllowInvalid {
+		return ""
+	}
+	err := CheckBody(req.Protocol, req.Body)
+	if err == nil {
+		return ""
+	}
+	problem := fmt.Sprintf("request %d: %v", req.N, err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.invalid = append(s.invalid, problem)
+	return problem
 }
 
 // Changes lists the calls that changed a conversation before an earlier answer.
@@ -181,6 +211,10 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 	}
 	req.At, req.Header = at, r.Header.Clone()
 	s.record(&req)
+	if problem := s.checkBody(req); problem != "" {
+		writeError(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: problem})
+		return
+	}
 	script := s.answer(req)
 	if change := s.checkGrowth(req, &script); change != "" {
 		writeError(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: change})

@@ -2,8 +2,10 @@ package webuitest
 
 import (
 	"context"
+	"flag"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,18 +17,27 @@ import (
 // shared is the browser that the tests of a package share, if [Main] runs them.
 var shared browser
 
+// atATime is the number of tests of a package that run at the same time. Many tests wait
+// for a timer of the page, so it is more than the number of processors.
+const atATime = "4"
+
 // browser is a Chromium that the first test starts.
 type browser struct {
-	on   bool
+	on bool
+
+	mu   sync.Mutex
 	ctx  context.Context
 	stop func()
 }
 
 // Main runs the tests of a package with one shared browser, because starting one takes
-// longer than most tests. Each test has its own storage.
+// longer than most tests. Each test has its own storage, so tests can run in parallel.
 func Main(m *testing.M) int {
 	effort.SkipWholeProgram()
 	shared.on = true
+	if err := flag.Set("test.parallel", atATime); err != nil {
+		panic(err) // the flag always exists in a test
+	}
 	defer func() {
 		if shared.stop != nil {
 			shared.stop()
@@ -38,6 +49,8 @@ func Main(m *testing.M) int {
 // context returns the parent context of tabs.
 func (b *browser) context(t *testing.T) context.Context {
 	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.ctx != nil {
 		return b.ctx
 	}
@@ -84,16 +97,22 @@ func start(path string) (ctx context.Context, stop func(), err error) {
 	return ctx, stop, nil
 }
 
+// browsers are the programs that can run the tests, the best one first. The headless
+// shell has Chromium's engine without its windows, and opens a tab in a third of the
+// time. Debian's command for it is a script that leaves the browser running when it is
+// killed, so it is started without the script.
+var browsers = []string{"/usr/lib/chromium/chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"}
+
 // chromium returns the path of the browser, or ends the test with an instruction to
 // install it.
 func chromium(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range browsers {
 		if found, err := exec.LookPath(name); err == nil {
 			return found
 		}
 	}
-	const hint = "Chromium is needed to test the page: apt-get install chromium"
+	const hint = "Chromium is needed to test the page: apt-get install chromium-headless-shell"
 	if os.Getenv("CI") == "true" {
 		t.Fatal(hint)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 )
 
@@ -33,12 +34,21 @@ type Tab struct {
 // that [Main] shares, or in a new browser.
 func Open(t *testing.T, url string, width, height int) *Tab {
 	t.Helper()
-	// An empty tab owns the storage, so that every other tab can be closed.
-	ctx, stop := chromedp.NewContext(shared.context(t), chromedp.WithNewBrowserContext())
-	t.Cleanup(stop)
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+	parent := shared.context(t)
+	chrome := chromedp.FromContext(parent).Browser
+	storage, err := cdp.Call(parent, chrome, target.CreateBrowserContext, target.CreateBrowserContextParams{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if _, err := cdp.Call(parent, chrome, target.DisposeBrowserContext, target.DisposeBrowserContextParams(storage)); err != nil {
+			t.Errorf("remove the storage of the tabs: %v", err)
+		}
+	})
+	// This context has no tab of its own. It passes the storage on to the contexts of
+	// tabs, so that every tab can be closed.
+	ctx, stop := chromedp.NewContext(parent, chromedp.WithExistingBrowserContext(storage.BrowserContextID))
+	t.Cleanup(stop)
 	return open(t, ctx, url, width, height)
 }
 

@@ -87,7 +87,7 @@ export class Markdown {
     const took = performance.now() - began;
     this.next = performance.now() + Math.max(interval, 2 * took) * 2 ** Math.min(this.failed, 5);
     const more = generation !== this.generation || this.finished !== finished ||
-      (!this.finished && this.piece.drawn < this.piece.text.length);
+      (!this.finished && this.undrawn());
     if (more || (this.failed && this.failed < 8)) this.wake();
   }
 
@@ -97,9 +97,15 @@ export class Markdown {
     this.element.replaceChildren(...parse(html));
   }
 
+  // undrawn finds the first section with text that is not rendered yet. An earlier
+  // section than the last one is among them if its rendering failed.
+  undrawn() {
+    return this.pieces.find(({ drawn, text }) => drawn < text.length);
+  }
+
   async drawPiece(generation) {
-    const { piece } = this;
-    if (piece.text.length > pieceLength) {
+    const piece = this.undrawn() ?? this.piece;
+    if (piece === this.piece && piece.text.length > pieceLength) {
       const at = boundary(piece.text);
       if (at > 0) {
         const rest = piece.text.slice(at);

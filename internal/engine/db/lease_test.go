@@ -1,0 +1,181 @@
+package db_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/faultproxy"
+	"lilac/internal/testkit/postgrestest"
+)
+
+const testLease = time.Second
+
+func awaitLease(t *testing.T, addr, dir string, waiting func(error)) *db.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l, err := db.AwaitLease(ctx, db.LeaseOptions{URL: postgrestest.URLAt(addr, "one"), Dir: dir, Migrations: tables, Duration: testLease, Waiting: waiting})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func openLeased(t *testing.T, addr, dir string, l *db.Lease) *db.DB {
+	t.Helper()
+	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: tables, URL: postgrestest.URLAt(addr, "one"), Lease: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A process that cannot renew its lease gives it up by its own clock before another one takes
+// over, and what it still writes is refused. In the control, the fence is removed, and a stale
+// write arrives.
+func TestALeaseEndsTheWritesOfItsFormerOwner(t *testing.T) {
+	for name, fenced := range map[string]bool{"fenced": true, "control: without the fence": false} {
+		t.Run(name, func(t *testing.T) {
+			s := startPostgres(t)
+			proxy, firstDir, secondDir := faultproxy.Start(t, s.Addr()), t.TempDir(), t.TempDir()
+			lease := awaitLease(t, proxy.Addr, firstDir, nil)
+			// The writer has a connection that works: only the lease is cut off. The lease of the
+			// second database object is that of no one, as if the first did not look.
+			var first *db.DB
+			if fenced {
+				first = openLeased(t, s.Addr(), firstDir, lease)
+			} else {
+				first = openLeased(t, s.Addr(), t.TempDir(), nil)
+			}
+			if err := put(first, "before"); err != nil {
+				t.Fatal(err)
+			}
+			if !fenced {
+				if err := s.Do("ALTER TABLE one.writers DROP CONSTRAINT writers_epoch"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			proxy.Refuse()
+			waited := false
+			second := awaitLease(t, s.Addr(), secondDir, func(error) { waited = true })
+			if !waited {
+				t.Error("the second process did not wait")
+			}
+			if code := fault.ToWire(lease.Err()).Code; code != db.CodeLeaseExpired {
+				t.Errorf("when the second process takes over, the first has noticed: %v", lease.Err())
+			}
+			d := openLeased(t, s.Addr(), secondDir, second)
+			if err := put(first, "stale"); (err == nil) == fenced {
+				t.Errorf("a stale write: %v", err)
+			}
+			if err := put(d, "after"); err != nil {
+				t.Error(err)
+			}
+			want := 2
+			if !fenced {
+				want = 3
+			}
+			if n := count(t, d); n != want {
+				t.Errorf("%d rows, want %d", n, want)
+			}
+			for _, err := range []error{first.Close(), d.Close(), second.Release()} {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			_ = lease.Release() // it is lost
+		})
+	}
+}
+
+// A process that resumes after another one has taken over finds that out by the fence alone, even
+// before it notices the loss of its lease. A lease that is taken over cannot begin an epoch.
+func TestAnEpochNeedsTheLease(t *testing.T) {
+	s := startPostgres(t)
+	dir := t.TempDir()
+	lease := awaitLease(t, s.Addr(), dir, nil)
+	if err := s.Do("UPDATE one.leases SET holder = 'another', locked = ''"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: tables, URL: s.URL("one"), Lease: lease})
+	if fault.ToWire(err).Code != db.CodeTakenOver {
+		t.Errorf("open without the lease: %v", err)
+	}
+	select {
+	case <-lease.Lost():
+	case <-time.After(time.Minute):
+		t.Error("the loss of the lease was not noticed")
+	}
+	_ = lease.Release() // it is lost
+}
+
+// A released lease is taken at once, and so is the lease of a process that has ended and had
+// locked the same directory. With another directory, the process waits for the end of the lease.
+func TestWhoTakesALeaseOverAtOnce(t *testing.T) {
+	s := startPostgres(t)
+	dir := t.TempDir()
+	waits := 0
+	take := func(dir string) *db.Lease { return awaitLease(t, s.Addr(), dir, func(error) { waits++ }) }
+	for i := range 3 {
+		if err := take(dir).Release(); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	l := take(dir)
+	rows, err := s.Ask("SELECT holder, locked FROM one.leases")
+	if err != nil || len(rows) != 1 || rows[0][1] == "" {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	died := func() { // as if the process had not released its lease
+		t.Helper()
+		err := s.Do(fmt.Sprintf("UPDATE one.leases SET holder = '%s', locked = '%s', until = now() + interval '1 second'", rows[0][0], rows[0][1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	died()
+	l = take(dir)
+	if waits != 0 {
+		t.Errorf("a process waited %d times for leases of ended processes", waits)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	died()
+	l = take(t.TempDir())
+	if waits != 1 {
+		t.Errorf("control: a process with another directory waited %d times", waits)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A database that is read beside its owner does not end the ownership.
+func TestADatabaseIsReadBesideItsOwner(t *testing.T) {
+	s := startPostgres(t)
+	owner, err := onServer(t, s.Addr(), "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside, err := onServer(t, s.Addr(), "one", func(o *db.Options) { o.ReadOnly = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := put(owner, "a"); err != nil {
+		t.Errorf("the owner: %v", err)
+	}
+	if n := count(t, beside); n != 1 || beside.StoreID() != owner.StoreID() {
+		t.Errorf("read %d rows of %s", n, beside.StoreID())
+	}
+	if err := put(beside, "b"); err == nil {
+		t.Error("a write was accepted")
+	}
+}

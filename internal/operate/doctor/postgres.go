@@ -1,0 +1,56 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
+)
+
+// postgres checks a database on PostgreSQL. It changes nothing, and does not disturb the process
+// that owns the database.
+func (p Patient) postgres(ctx context.Context, _ bool) Finding {
+	const check = "database"
+	info, err := db.ExamineServer(ctx, p.Config.Database.URL.Reveal(), migrations())
+	if err != nil {
+		return refused(check, err)
+	}
+	where := fmt.Sprintf("PostgreSQL %s at %s", info.Version, p.Config.Database.URL)
+	switch {
+	case info.Owner != "":
+		where += "; the active process is " + info.Owner
+	case info.Empty:
+		return Finding{check, OK, where + "; empty: the first start creates the tables", ""}
+	}
+	if info.Standbys > 0 {
+		where += fmt.Sprintf("; synchronous standbys: %d", info.Standbys)
+	}
+	database, err := openAsItIs(ctx, p.location())
+	if err != nil {
+		return refused(check, err)
+	}
+	defer database.Close()
+	return p.contents(ctx, database, where)
+}
+
+func (p Patient) location() config.Location {
+	return config.Location{DataDir: p.Config.DataDir, Database: p.Config.Database.URL}
+}
+
+// storeID returns the identity of the database, or "" if there is none.
+func (p Patient) storeID(ctx context.Context) (string, error) {
+	if !p.Config.Database.URL.Postgres() {
+		return db.ReadStoreID(ctx, p.Config.DataDir)
+	}
+	database, err := openAsItIs(ctx, p.location())
+	if fault.KindOf(err) == fault.NotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer database.Close()
+	return database.StoreID(), nil
+}

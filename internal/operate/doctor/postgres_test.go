@@ -1,0 +1,52 @@
+package doctor_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/redisbus"
+	"lilac/internal/operate/doctor"
+	"lilac/internal/store"
+	"lilac/internal/testkit/effort"
+	"lilac/internal/testkit/postgrestest"
+)
+
+// The findings about a database on PostgreSQL. No examination disturbs its owner.
+func TestADatabaseOnPostgres(t *testing.T) {
+	if !effort.Full() {
+		t.Skip("PostgreSQL is tested with CI=true")
+	}
+	s := postgrestest.Start(t)
+	if err := s.Do(`CREATE SCHEMA one; CREATE ROLE poor LOGIN; GRANT USAGE ON SCHEMA one TO poor; CREATE ROLE few LOGIN SUPERUSER CONNECTION LIMIT 2`); err != nil {
+		t.Fatal(err)
+	}
+	look := func(url string, deep bool) doctor.Finding {
+		p := patient(t, map[string]string{"LILAC_DB_URL": url}, "")
+		p.Deep = deep
+		return examine(t, p, "database")
+	}
+	url := s.URL("one")
+	check(t, look(url, false), doctor.OK, "the first start creates the tables")
+	owner, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), URL: url, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close()
+	check(t, look(url, false), doctor.OK, "PostgreSQL")
+	check(t, look(url, true), doctor.OK, "all rows and stored files are intact")
+	err = owner.Update(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec("INSERT INTO inbox (source, external_id, value, at, checksum) VALUES ('s', 'damaged one', '', 0, 7)")
+		return err
+	})
+	if err != nil {
+		t.Fatalf("the owner, after it was examined: %v", err)
+	}
+	check(t, look(url, true), doctor.Fail, "damaged one")
+	check(t, look(strings.Replace(url, "postgres@", "poor@", 1), false), doctor.Fail, "")
+	check(t, look(strings.Replace(url, "postgres@", "few@", 1), false), doctor.Fail, "may have 2 connections")
+	check(t, look(strings.Replace(url, "sslmode", "default_transaction_read_only=on&sslmode", 1), false), doctor.Fail, "read-only")
+	s.Stop()
+	check(t, look(url, false), doctor.Fail, "cannot be reached")
+}

@@ -1,0 +1,108 @@
+package conventions_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A type that does more than one thing is hard to understand as a whole.
+const (
+	maxMethods     = 40
+	maxPortMethods = 8
+)
+
+// large lists the types above the limit. Do not add to it.
+var large = map[string]bool{
+	"engine/redisbus.Bus": true,
+}
+
+// sizes counts the methods of the named types below a directory, and those that the
+// interfaces declare themselves. Keys are a package and a type. Files of tests do not
+// count.
+func sizes(t *testing.T, dir string) (methods, ports map[string]int) {
+	t.Helper()
+	methods, ports = map[string]int{}, map[string]int{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		in, err := filepath.Rel(dir, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					methods[name(in, receiver(n.Recv.List[0].Type))]++
+				}
+				return false
+			case *ast.TypeSpec:
+				if port, ok := n.Type.(*ast.InterfaceType); ok {
+					for _, m := range port.Methods.List {
+						ports[name(in, n.Name.Name)] += len(m.Names)
+					}
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return methods, ports
+}
+
+func name(dir, typeName string) string { return filepath.ToSlash(dir) + "." + typeName }
+
+// receiver returns the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+func TestTypesAndPortsStaySmall(t *testing.T) {
+	methods, ports := sizes(t, filepath.Join("..", ".."))
+	for name, n := range methods {
+		if n > maxMethods && !large[name] {
+			t.Errorf("%s has %d methods; split it, so that no part has more than %d", name, n, maxMethods)
+		}
+		if n <= maxMethods && large[name] {
+			t.Errorf("%s has only %d methods now; remove it from the list of large types", name, n)
+		}
+	}
+	for name, n := range ports {
+		if n > maxPortMethods {
+			t.Errorf("the interface %s declares %d methods; split it, so that no part has more than %d", name, n, maxPortMethods)
+		}
+	}
+}
+
+func TestControlSizesCountMethodsAndPorts(t *testing.T) {
+	methods, ports := sizes(t, filepath.Join("..", ".."))
+	if got := methods["foundation/setting.Secret"]; got < 5 {
+		t.Errorf("%d methods of a secret were counted, although it has more", got)
+	}
+	if got := ports["core/session.Observer"]; got < 1 {
+		t.Error("no methods of the port session.Observer were counted")
+	}
+}
