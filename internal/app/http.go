@@ -101,6 +101,7 @@ func (w *webServer) build() {
 		Rules: &httpapi.Rules{InForce: w.env.Rules, Records: w.store.RuleRuns, SourceTools: w.sourceTools, Place: w.namedPlaceGrant},
 		Tasks: w.tasks, Workflows: w.workflows,
 		Operators: w.callables.operators,
+		Approvals: w.runner.Approvals(),
 		MCP:       w.mcp.Status,
 		MCPServer: w.callables.overMCP(),
 		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},

@@ -23,6 +23,7 @@ type api struct {
 	groups      *groups
 	topics      *topics
 	requests    *requests
+	approvals   *approvals
 	tasks       *tasks
 	deadLetters *deadLetters
 	workflows   *workflows
@@ -45,6 +46,7 @@ func newAPI(o Options) *api {
 	a.sessions = &sessions{db: o.DB, table: t.Sessions, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
 	a.models, a.setups = modelRoutes{o.Models}, setups{o.Setup}
 	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
+	a.approvals = &approvals{db: o.DB, table: t.Accepted, sessions: a.sessions, service: o.Approvals}
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()
 	a.streams = &streams{

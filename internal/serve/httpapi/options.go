@@ -74,6 +74,9 @@ type Options struct {
 	Sources *Sources
 	Tasks   Tasks
 
+	// Approvals is nil on a server without a runner.
+	Approvals Approvals
+
 	// Models is nil on a server without models to choose from.
 	Models Models
 	// Setup is nil on a server that cannot change its configuration.
