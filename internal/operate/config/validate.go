@@ -248,7 +248,7 @@ func (c checker) checkMoney() error {
 	if !c.Limits.HasMoney() || c.unreadable(modelKeys...) {
 		return nil
 	}
-	models := c.allModels() // checkModels and checkGate report errors in the models
+	models := allModels(c.Config) // checkModels and checkGate report errors in the models
 	if gate, ok, err := c.ResolveGate(); ok && err == nil {
 		models = append(models, gate)
 	}
