@@ -97,11 +97,21 @@ func (w *webServer) build() {
 		Token: w.token, Hosts: w.hosts, TrustedProxies: w.Config.Proxies(), Addr: w.listener.Addr().String(),
 		Logins: w.logins, Page: webui.Handler(), Version: w.Version,
 		Health: w.health.report, Metrics: w.health.registry, MetricsToken: w.Config.MetricsToken.Reveal(), Trace: w.observer.HTTP,
-		Models: models{w.base}, Settings: w.settings, Rules: &httpapi.Rules{InForce: w.env.Rules, Records: w.store.RuleRuns, SourceTools: w.sourceTools, Place: w.namedPlaceGrant}, Tasks: w.tasks, Workflows: w.workflows, Operators: w.callables.operators, Approvals: w.runner.Approvals(),
+		Models: models{w.base}, Settings: w.settings, Rules: &httpapi.Rules{InForce: w.env.Rules, Records: w.store.RuleRuns, SourceTools: w.sourceTools, Place: w.namedPlaceGrant}, Tasks: w.tasks, Workflows: w.workflows, Operators: w.callables.operators, Approvals: w.runner.Approvals(), Pairings: w.pairings(),
 		Sources: w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now,
 	})))
 	w.server.ErrorLog = slog.NewLogLogger(w.Logger.Handler(), slog.LevelDebug)
+}
+
+// pairings returns the pairings of the platform that has them; nil without one.
+func (w *webServer) pairings() httpapi.Pairings {
+	for _, p := range w.platforms {
+		if p.pairing != nil {
+			return p.pairing
+		}
+	}
+	return nil
 }
 
 // start serves in the background, and returns the server's address.
