@@ -21,7 +21,7 @@ import (
 func Security(ctx context.Context, p Patient) []Finding {
 	return slices.Concat(
 		p.openServer(ctx), p.openDiscord(ctx), []Finding{p.rights()}, p.openWebhooks(),
-		p.openTools(), p.openPolicy(), []Finding{p.openCommands(), p.openHosts()},
+		p.openTools(), openPolicy(p.Config), []Finding{p.openCommands(), p.openHosts()},
 	)
 }
 
@@ -105,7 +105,7 @@ func (p Patient) openDiscord(ctx context.Context) []Finding {
 	if d.AllowDMs {
 		return out
 	}
-	return append(out, p.openPairing(ctx))
+	return append(out, openPairing(ctx, p.Config, p.Server))
 }
 
 // stoppers says who may stop answers.
@@ -122,16 +122,16 @@ func stoppers(p config.DiscordPeople) string {
 }
 
 // openPairing reports which strangers the operator has approved.
-func (p Patient) openPairing(ctx context.Context) Finding {
+func openPairing(ctx context.Context, c *config.Config, server *client.Client) Finding {
 	const check = "discord: pairing"
 	message := "strangers get a code for the operator to approve"
-	if p.Config.Surface.Discord.Pairing != config.PairingCode {
+	if c.Surface.Discord.Pairing != config.PairingCode {
 		message = "strangers get no answer"
 	}
-	if p.Server == nil {
+	if server == nil {
 		return Finding{check, OK, message + " (\"lilac pairing list\" lists the approved ones while the server runs)", ""}
 	}
-	found, err := client.Pairings{Client: p.Server}.List(ctx)
+	found, err := client.Pairings{Client: server}.List(ctx)
 	if err != nil {
 		return Finding{check, Warn, message + "; cannot list the approved ones: " + err.Error(), "Try \"lilac pairing list\"."}
 	}
@@ -155,9 +155,9 @@ func (p Patient) openPairing(ctx context.Context) Finding {
 }
 
 // openPolicy reports which calls wait for an approval, and which are denied.
-func (p Patient) openPolicy() []Finding {
+func openPolicy(c *config.Config) []Finding {
 	var out []Finding
-	for i, r := range p.Config.Policy {
+	for i, r := range c.Policy {
 		any := func(list []string, all string) string {
 			if len(list) == 0 {
 				return all
