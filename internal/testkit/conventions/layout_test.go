@@ -76,8 +76,9 @@ var neighbors = map[string]string{
 	"serve/mcpserver":  "serve/toolserver serve/toolwire",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
-	"operate/doctor":  "operate/client operate/config",
-	"operate/toolcli": "serve/toolwire",
+	"operate/doctor":   "operate/client operate/config",
+	"operate/toolcli":  "serve/toolwire",
+	"operate/terminal": "operate/client operate/terminal/markdown",
 
 	"app":     "app/observe",
 	"app/cli": "app",
