@@ -102,7 +102,7 @@ func (w *webServer) build() {
 		Tasks: w.tasks, Workflows: w.workflows,
 		Operators: w.callables.operators,
 		MCP:       w.mcp.Status,
-		Sources: w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
+		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now,
 	})))
 	w.server.ErrorLog = slog.NewLogLogger(w.Logger.Handler(), slog.LevelDebug)
