@@ -111,7 +111,7 @@ func (c *cli) root() *cobra.Command {
 		eventsCommand(c), sessionsCommand(c), requestsCommand(c), approvalsCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c),
 		rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c),
 		mcpCommand(c), pairingCommand(c),
-		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c),
+		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), migrateCommand(c),
 		loginCommand(c), versionCommand(c),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = true
