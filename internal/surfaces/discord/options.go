@@ -89,6 +89,9 @@ type Options struct {
 	Interactions Interactions
 	// Models is nil if people cannot choose a model.
 	Models ModelPicker
+	// Names returns the function that replaces mentions with names in the texts of events; nil
+	// leaves them.
+	Names func(q db.Queryer) func(text string) string
 	// Scrub removes secrets from outgoing text.
 	Scrub  func(string) string
 	Logger *slog.Logger
