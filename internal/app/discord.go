@@ -53,7 +53,7 @@ func (b platformBuilder) buildDiscord() {
 			return mayStop(b.now.Load().config.Surface.Discord.Access.Stop, u, moderator)
 		},
 		Config: discordConfig(b.Config.Surface.Discord), DB: b.db, Tables: b.Seams.Discord.around(discord.TablesOf(store.Discord{})),
-		Blobs: sentFiles{b.blobs, b.Config.DataDir, health.DiskAt}, Interactions: interactions, Models: interactions, Scrub: b.Secrets.Redact, Logger: b.Logger, Version: b.Version, HTTP: &http.Client{Transport: b.Seams.Calls.around(http.DefaultTransport)},
+		Blobs: sentFiles{b.blobs, b.Config.DataDir, health.DiskAt}, Interactions: interactions, Models: interactions, Names: func(q db.Queryer) func(string) string { return names(b).mapper(q, discord.Platform).In }, Scrub: b.Secrets.Redact, Logger: b.Logger, Version: b.Version, HTTP: &http.Client{Transport: b.Seams.Calls.around(http.DefaultTransport)},
 	})
 	built = b.buildPlatform(adapter, interactions)
 	built.pairing = people

@@ -98,6 +98,9 @@ type Options struct {
 	// MayStop reports whether a person may stop the answers of others; nil means that
 	// moderators may.
 	MayStop func(u surface.User, moderator bool) bool
+	// Names returns the function that replaces mentions with names in the texts of events; nil
+	// leaves them.
+	Names func(q db.Queryer) func(text string) string
 	// Scrub removes secrets from outgoing text.
 	Scrub  func(string) string
 	Logger *slog.Logger
