@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +71,7 @@ func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err
 	c.server, err = toolserver.New(toolserver.Options{
 		Callables: c.families(files), Source: c.foreign,
 		Alive:     c.worksFor,
-		Operators: c.operators, Record: c.record, Logger: c.Logger,
+		Operators: c.operators, Record: c.record, Permit: c.permit, Logger: c.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("build the tool server: %w", err)
@@ -206,6 +207,13 @@ func (c *toolService) mint(g toolserver.Grant) (builtin.Pass, error) {
 		pass.Binds = append(pass.Binds, sandbox.Bind{Source: c.executable, Target: toolProgram})
 	}
 	return pass, nil
+}
+
+// permit applies the policy to a call by a command.
+func (c *toolService) permit(ctx context.Context, caller toolserver.Caller, callable string, input json.RawMessage) error {
+	return c.runner.Approvals().Permit(ctx, caller.RequestID, session.PolicyCall{
+		SessionID: caller.SessionID, Client: caller.Client, Tool: callable, Input: input, Grant: caller.Tools,
+	})
 }
 
 // callEntry is the journal entry of a call.

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/core/webhook"
+	"lilac/internal/foundation/policy"
 	"lilac/internal/model/catalog"
 	"lilac/internal/telemetry/logs"
 )
@@ -44,6 +45,7 @@ type Config struct {
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Attachments    Attachments                       `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
+	Policy         []policy.RuleConfig               `json:"policy,omitempty" jsonschema:"Rules for calls of tools and callables: who may have what called where, and which calls wait for a person's approval. They apply in addition to all tools.allow and tools.deny."`
 	Entity         Entity                            `json:"entity,omitempty" jsonschema:"Names of people and conversations in the agent's texts."`
 	Router         router.Config                     `json:"router,omitempty" jsonschema:"Which platform messages wake the agent, in addition to those addressed to it."`
 	Rules          map[string]environment.RuleConfig `json:"rules,omitempty" jsonschema:"Rules by name. lilac rules test shows what an event would trigger."`

@@ -74,8 +74,13 @@ type Options struct {
 	Sources *Sources
 	Tasks   Tasks
 
+	// Approvals is nil on a server without a runner.
+	Approvals Approvals
+
 	// Models is nil on a server without models to choose from.
 	Models Models
+	// Setup is nil on a server that cannot change its configuration.
+	Setup Setup
 
 	// Health reports the state of the parts of the program; nil means ready.
 	Health  func() health.Report
