@@ -287,7 +287,7 @@ async function warn() {
   box.hidden = !message;
   if (box.dataset.message === message) return;
   box.dataset.message = message;
-  box.replaceChildren(`Configuration: ${message}. `, el('a', { href: to(['setup']) }, 'Set up'));
+  box.replaceChildren(`Configuration: ${message}${/[.?!]$/.test(message) ? '' : '.'} `, el('a', { href: to(['setup']) }, 'Set up'));
 }
 
 // --- start ------------------------------------------------------------------
