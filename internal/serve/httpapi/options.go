@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"time"
 
+	"lilac/internal/agent/mcpclient"
+
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -65,8 +67,15 @@ type Options struct {
 	Workflows Workflows
 	Rules     *Rules
 	Operators Operators
-	Sources   *Sources
-	Tasks     Tasks
+	// MCPServer serves /mcp and checks its own tokens; nil means that there is no such path.
+	MCPServer http.Handler
+	// MCP lists the MCP servers; nil means that there are none.
+	MCP     func() []mcpclient.Status
+	Sources *Sources
+	Tasks   Tasks
+
+	// Approvals is nil on a server without a runner.
+	Approvals Approvals
 
 	// Models is nil on a server without models to choose from.
 	Models Models

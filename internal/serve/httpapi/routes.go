@@ -269,6 +269,20 @@ func (a *api) routes() []route {
 			status:      200, result: "Accepted and durable.", endpoint: replyTo(optionalBody, a.requests.answer(session.Stop)),
 		},
 		{
+			method: "POST", path: "/requests/{id}/answer", needs: sessions, summary: "Answer the question of a paused request.",
+			description: "answer is once, always, or no for a call that needs an approval; continue or stop at a limit; reply, with the text in reply, for a question of the agent. pause is the number of the question, so that the answer cannot reach another one. 409 not_paused if the question is not open. If one question gets several answers, the first counts.",
+			status:      200, result: "Accepted and durable.", endpoint: replyTo(requiredBody, a.requests.reply),
+		},
+		{
+			method: "GET", path: "/sessions/{id}/approvals", needs: a.approvals.available, summary: "List the approvals that hold for all calls of a tool in a conversation.",
+			status: 200, result: "The approvals.", endpoint: reply(a.approvals.list),
+		},
+		{
+			method: "DELETE", path: "/sessions/{id}/approvals", needs: a.approvals.available, summary: "Revoke approvals, so that people are asked again.",
+			params: []param{{name: "tool", doc: "Only those of this tool.", schema: `{"type":"string"}`}},
+			status: 204, result: "Revoked.", endpoint: noContent(a.approvals.revoke),
+		},
+		{
 			method: "GET", path: "/tasks", needs: tasks, summary: "List background tasks, newest first.", params: list(sessionParam),
 			status: 200, result: "The tasks.", endpoint: reply(a.tasks.list),
 		},
@@ -336,6 +350,10 @@ func (a *api) routes() []route {
 			method: "GET", path: "/tools/calls", needs: tokens, summary: "List the calls that used these tokens, newest first.",
 			params: []param{limitParam, {name: "before", doc: "Continue the list after this id.", schema: `{"type":"integer"}`}},
 			status: 200, result: "The calls.", endpoint: reply(a.toolTokens.calls),
+		},
+		{
+			method: "GET", path: "/tools/mcp", summary: "List the MCP servers, by name, with their states.",
+			status: 200, result: "The servers.", endpoint: reply(a.mcpServers),
 		},
 
 		// Operations

@@ -36,6 +36,7 @@ type layer struct{ name, imports string }
 var neighbors = map[string]string{
 	"foundation/event":    "foundation/chat foundation/fault foundation/grant foundation/lazyregexp",
 	"foundation/grant":    "foundation/fault foundation/lazyregexp",
+	"foundation/policy":   "foundation/fault foundation/grant foundation/setting",
 	"foundation/schedule": "foundation/fault",
 	"foundation/schema":   "foundation/fault",
 
@@ -51,9 +52,10 @@ var neighbors = map[string]string{
 	"engine/sqlitebus": "engine/delivery engine/bus engine/db",
 	"engine/redisbus":  "engine/delivery engine/bus engine/db",
 
-	"agent":         "agent/tool",
-	"agent/sandbox": "agent/egress",
-	"agent/builtin": "agent/tool agent/sandbox agent/egress",
+	"agent":           "agent/tool",
+	"agent/sandbox":   "agent/egress",
+	"agent/builtin":   "agent/tool agent/sandbox agent/egress",
+	"agent/mcpclient": "agent/sandbox agent/egress",
 
 	"core/clock":       "core/environment core/kernel",
 	"core/files":       "core/environment",
@@ -72,11 +74,13 @@ var neighbors = map[string]string{
 
 	"serve/callables":  "serve/toolserver serve/toolwire",
 	"serve/httpapi":    "serve/origin serve/toolserver",
+	"serve/mcpserver":  "serve/toolserver serve/toolwire",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
-	"operate/doctor":  "operate/client operate/config",
-	"operate/setup":   "operate/config",
-	"operate/toolcli": "serve/toolwire",
+	"operate/doctor":   "operate/client operate/config",
+	"operate/setup":    "operate/config",
+	"operate/toolcli":  "serve/toolwire",
+	"operate/terminal": "operate/client operate/terminal/markdown",
 
 	"app":     "app/observe",
 	"app/cli": "app",

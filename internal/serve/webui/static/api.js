@@ -78,7 +78,7 @@ export const messages = (id) => call('GET', `${session(id)}/messages?html=1&repl
 export const storedMessages = (id) => call('GET', `${session(id)}/messages${query({ html: 1, limit: pageSize })}`);
 export const olderMessages = (id, before, limit = pageSize) => call('GET', `${session(id)}/messages${query({ html: 1, limit, before })}`);
 export const requests = (id, limit, before) => page('requests', `/requests${query({ session_id: id, limit, before })}`);
-export const answer = (requestId, word) => call('POST', `/requests/${encodeURIComponent(requestId)}/${word}`, {});
+export const answer = (requestId, given) => call('POST', `/requests/${encodeURIComponent(requestId)}/answer`, given);
 export const tasks = (id, limit, before) => page('tasks', `/tasks${query({ session_id: id, limit, before })}`);
 export const task = (id) => call('GET', `/tasks/${encodeURIComponent(id)}`);
 export const taskOutput = (id) => call('GET', `/tasks/${encodeURIComponent(id)}/output`);
