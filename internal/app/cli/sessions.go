@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +84,7 @@ func sessionEventsCommand(c *cli) *cobra.Command {
 		Example: "  lilac sessions events 01k2…\n  lilac sessions events 01k2… --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
-			return server.SessionEvents(cmd.Context(), args[0], func(e event.EnvEvent) error {
+			return eachSessionEvent(cmd.Context(), server, args[0], func(e event.EnvEvent) error {
 				data, err := json.Marshal(e)
 				if err != nil {
 					return fmt.Errorf("encode event: %w", err)
@@ -96,6 +98,29 @@ func sessionEventsCommand(c *cli) *cobra.Command {
 			})
 		}),
 	})
+}
+
+// eachSessionEvent calls do with each retained environment event of a conversation, oldest first.
+func eachSessionEvent(ctx context.Context, server *client.Client, id string, do func(event.EnvEvent) error) error {
+	query := url.Values{"limit": {"500"}}
+	for {
+		var page struct {
+			Events []event.EnvEvent `json:"events"`
+			Next   string           `json:"next"`
+		}
+		if err := server.Call(ctx, "GET", "/sessions/"+url.PathEscape(id)+"/events?"+query.Encode(), nil, &page); err != nil {
+			return err
+		}
+		for _, e := range page.Events {
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		query.Set("after", page.Next)
+	}
 }
 
 func (p *printer) printMessage(raw json.RawMessage) error {

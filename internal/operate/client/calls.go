@@ -110,29 +110,6 @@ func (c *Client) Messages(ctx context.Context, id string, p Page) (History, erro
 	return out, err
 }
 
-// SessionEvents calls do with each retained environment event of a conversation, oldest first.
-func (c *Client) SessionEvents(ctx context.Context, id string, do func(event.EnvEvent) error) error {
-	query := url.Values{"limit": {"500"}}
-	for {
-		var page struct {
-			Events []event.EnvEvent `json:"events"`
-			Next   string           `json:"next"`
-		}
-		if err := c.Call(ctx, "GET", withQuery("/sessions/"+url.PathEscape(id)+"/events", query), nil, &page); err != nil {
-			return err
-		}
-		for _, e := range page.Events {
-			if err := do(e); err != nil {
-				return err
-			}
-		}
-		if page.Next == "" {
-			return nil
-		}
-		query.Set("after", page.Next)
-	}
-}
-
 // Now returns a cursor for [Client.Events] that starts now. While the bus is
 // unavailable, it retries for as long as [Client.Events] does, and calls waiting once
 // with the reason. It does not retry if no server answers.
