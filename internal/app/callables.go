@@ -61,8 +61,9 @@ func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err
 	if c.executable, err = os.Executable(); err != nil {
 		return fmt.Errorf("find our own program: %w", err)
 	}
+	c.mcp = newMCP(c.base, c.sockets.Path)
 	c.server, err = toolserver.New(toolserver.Options{
-		Callables: c.families(files),
+		Callables: c.families(files), Source: &callables.MCP{Servers: c.mcp, Keep: files.Keep},
 		Alive:     c.worksFor,
 		Operators: c.operators, Record: c.record, Logger: c.Logger,
 	})
@@ -169,7 +170,7 @@ func (c *toolService) worksFor(g toolserver.Grant) bool {
 
 // grantOf returns the permissions for the command of a tool call.
 func grantOf(call tool.Call) toolserver.Grant {
-	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}, Tools: call.Grant}
+	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}, Tools: call.Grant, Progress: call.Progress}
 }
 
 // Open returns a token that is valid while the command runs, and the address of the server.

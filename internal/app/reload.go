@@ -76,6 +76,7 @@ func (r reloader) takeOver(next *config.Config, why string) error {
 		return err
 	}
 	r.env.SetRules(rules)
+	r.mcp.Set(merged.MCPServers)
 	r.hosts.Set(merged.AllowedHosts)
 	r.runner.Configure(runnerSettings(merged))
 	for _, s := range r.platforms {

@@ -355,7 +355,7 @@ func (s *substituter) Visit(n ast.Node) ast.Visitor {
 	return s
 }
 
-// substitute replaces ${NAME}; $${ produces a literal ${. It also returns the first name that is
+// substitute replaces ${NAME}, also written ${env:NAME} or ${NAME:-default}; $${ produces a literal ${. It also returns the first name that is
 // not set.
 func substitute(text string, getenv func(string) string) (out, missing string) {
 	var b strings.Builder
@@ -375,7 +375,15 @@ func substitute(text string, getenv func(string) string) (out, missing string) {
 			b.WriteString(text)
 			return b.String(), ""
 		}
+		// Files of other products write ${env:NAME}, and ${NAME:-default}.
+		name = strings.TrimPrefix(name, "env:")
+		name, otherwise, hasDefault := strings.Cut(name, ":-")
 		value := getenv(name)
+		if value == "" && hasDefault && name != "" {
+			b.WriteString(before + otherwise)
+			text = after
+			continue
+		}
 		if name == "" {
 			value = "${}" // names nothing, so it is text
 		}

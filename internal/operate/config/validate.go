@@ -31,7 +31,7 @@ type checker struct{ *Config }
 func (c checker) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkDatabase, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools,
+		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkDatabase, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools, c.checkMCP,
 	} {
 		found = append(found, check())
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"lilac/internal/agent/mcpclient"
 	"lilac/internal/foundation/fault"
 )
 
@@ -26,6 +27,7 @@ type api struct {
 	deadLetters *deadLetters
 	workflows   *workflows
 	toolTokens  *toolTokens
+	mcp         func() []mcpclient.Status
 	operations  *operations
 	renderer    *markdownRenderer
 	logins      *loginRoutes
@@ -63,6 +65,7 @@ func newAPI(o Options) *api {
 	a.groups, a.deadLetters = &groups{o.Bus}, &deadLetters{o.Bus}
 	a.topics = &topics{bus: o.Bus, streams: a.streams}
 	a.tasks, a.workflows, a.toolTokens = &tasks{o.Tasks}, &workflows{o.Workflows}, &toolTokens{o.Operators}
+	a.mcp = o.MCP
 	a.logins = &loginRoutes{logins: o.Logins, token: o.Token, addr: o.Addr, now: o.Now}
 	a.operations = &operations{
 		health: o.Health, registry: o.Metrics, settings: o.Settings, version: o.Version,

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"time"
 
+	"lilac/internal/agent/mcpclient"
+
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -65,8 +67,10 @@ type Options struct {
 	Workflows Workflows
 	Rules     *Rules
 	Operators Operators
-	Sources   *Sources
-	Tasks     Tasks
+	// MCP lists the MCP servers; nil means that there are none.
+	MCP     func() []mcpclient.Status
+	Sources *Sources
+	Tasks   Tasks
 
 	// Models is nil on a server without models to choose from.
 	Models Models

@@ -337,6 +337,10 @@ func (a *api) routes() []route {
 			params: []param{limitParam, {name: "before", doc: "Continue the list after this id.", schema: `{"type":"integer"}`}},
 			status: 200, result: "The calls.", endpoint: reply(a.toolTokens.calls),
 		},
+		{
+			method: "GET", path: "/tools/mcp", summary: "List the MCP servers, by name, with their states.",
+			status: 200, result: "The servers.", endpoint: reply(a.mcpServers),
+		},
 
 		// Operations
 		{

@@ -55,6 +55,8 @@ const Started = "started"
 // Options configure a [Server].
 type Options struct {
 	Callables []Callable
+	// Source has further callables; nil means none.
+	Source Source
 	// Alive reports whether the task of a token, or else its request, is still running.
 	Alive func(Grant) bool
 	// Record stores the record of a call. A call that changes something does not run if
@@ -98,7 +100,7 @@ func New(o Options) (*Server, error) {
 		s.callables[c.ID] = c
 	}
 	if o.Operators != nil {
-		o.Operators.Revoked, o.Operators.callables = s.revoked, slices.Sorted(maps.Keys(s.callables))
+		o.Operators.Revoked, o.Operators.callables, o.Operators.foreign = s.revoked, slices.Sorted(maps.Keys(s.callables)), s.prefix()
 	}
 	return s, nil
 }
@@ -120,10 +122,14 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		s.write(w, http.StatusOK, map[string]string{"status": toolwire.OK})
 	})
-	mux.HandleFunc("GET /list", s.known(func(_ *http.Request, live *liveToken) (any, error) {
+	mux.HandleFunc("GET /list", s.known(func(r *http.Request, live *liveToken) (any, error) {
+		s.settle(r.Context())
 		return toolwire.Listing{Callables: s.allowed(live.grant)}, nil
 	}))
 	mux.HandleFunc("GET /help/{callable}", s.known(func(r *http.Request, live *liveToken) (any, error) {
+		if strings.HasPrefix(r.PathValue("callable"), s.prefix()) {
+			s.settle(r.Context())
+		}
 		c, err := s.lookup(live.grant, r.PathValue("callable"))
 		if err != nil {
 			return nil, err
@@ -145,6 +151,23 @@ func (s *Server) Handler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// prefix returns the beginning of the ids of the source, or a text that begins no id.
+func (s *Server) prefix() string {
+	if s.o.Source == nil {
+		return "/"
+	}
+	return s.o.Source.Prefix()
+}
+
+// settle waits for a source that starts.
+func (s *Server) settle(ctx context.Context) {
+	if s.o.Source != nil {
+		ctx, cancel := context.WithTimeout(ctx, settleTime)
+		defer cancel()
+		s.o.Source.Settle(ctx)
+	}
 }
 
 type answerer func(r *http.Request, live *liveToken) (any, error)
@@ -184,6 +207,9 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&call); err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, `A call is a JSON object: {"callableId": "…", "input": {…}}.`)
+	}
+	if strings.HasPrefix(call.CallableID, s.prefix()) {
+		s.settle(r.Context())
 	}
 	c, err := s.lookup(live.grant, call.CallableID)
 	if err != nil {

@@ -51,9 +51,10 @@ var neighbors = map[string]string{
 	"engine/sqlitebus": "engine/delivery engine/bus engine/db",
 	"engine/redisbus":  "engine/delivery engine/bus engine/db",
 
-	"agent":         "agent/tool",
-	"agent/sandbox": "agent/egress",
-	"agent/builtin": "agent/tool agent/sandbox agent/egress",
+	"agent":           "agent/tool",
+	"agent/sandbox":   "agent/egress",
+	"agent/builtin":   "agent/tool agent/sandbox agent/egress",
+	"agent/mcpclient": "agent/sandbox agent/egress",
 
 	"core/clock":       "core/environment core/kernel",
 	"core/files":       "core/environment",
