@@ -320,7 +320,7 @@ func (r *run) retry(a answer) error {
 	if !errors.As(a.err, &f) {
 		f = fault.Wrap(fault.KindOf(a.err), a.err, "The model call failed for an unknown reason.")
 	}
-	if f.Code == llm.CodeSilent {
+	if llm.IsSilent(f) {
 		r.attempts.silence += a.silence
 	}
 	var delay time.Duration

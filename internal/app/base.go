@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
@@ -43,6 +44,8 @@ type cores struct {
 	sources   *sources
 	// platforms holds the chat platforms.
 	platforms []*platform
+	// mcp are the MCP servers.
+	mcp *mcpclient.Servers
 	// homes are the home directories of commands.
 	homes *homes
 	// callables is the tool server for commands. Its close method must be called.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/callables"
+	"lilac/internal/serve/mcpserver"
 	"lilac/internal/serve/toolserver"
 	"lilac/internal/serve/toolwire"
 	"lilac/internal/store"
@@ -62,8 +64,9 @@ func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err
 	if c.executable, err = os.Executable(); err != nil {
 		return fmt.Errorf("find our own program: %w", err)
 	}
+	c.mcp = newMCP(c.base, c.sockets.Path)
 	c.server, err = toolserver.New(toolserver.Options{
-		Callables: c.families(files),
+		Callables: c.families(files), Source: &callables.MCP{Servers: c.mcp, Keep: files.Keep},
 		Alive:     c.worksFor,
 		Operators: c.operators, Record: c.record, Permit: c.permit, Logger: c.Logger,
 	})
@@ -146,6 +149,14 @@ func (e publisher) Publish(ctx context.Context, ev event.EnvEvent) (bool, error)
 	return e.env.Publish(ctx, ev)
 }
 
+// overMCP returns the handler of /mcp, or nil if it is off.
+func (c *toolService) overMCP() http.Handler {
+	if !c.Config.MCP.Serve {
+		return nil
+	}
+	return mcpserver.New(mcpserver.Options{Tools: c.server, Version: c.Version, Logger: c.Logger})
+}
+
 // run serves until ctx ends.
 func (c *toolService) run(ctx context.Context) error {
 	served := make(chan error, 1)
@@ -170,7 +181,7 @@ func (c *toolService) worksFor(g toolserver.Grant) bool {
 
 // grantOf returns the permissions for the command of a tool call.
 func grantOf(call tool.Call) toolserver.Grant {
-	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}, Tools: call.Grant}
+	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}, Tools: call.Grant, Progress: call.Progress}
 }
 
 // Open returns a token that is valid while the command runs, and the address of the server.

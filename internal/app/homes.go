@@ -141,6 +141,15 @@ func (h *homes) of(sessionID string) (string, error) {
 	return home, nil
 }
 
+// ofServer returns the home of an MCP server, and creates it for the first start.
+func (h *homes) ofServer(name string) (string, error) {
+	home := filepath.Join(h.dir, "m-"+name)
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return "", fault.Wrap(fault.Unavailable, err, "The home directory of the MCP server %s cannot be created.", name)
+	}
+	return home, nil
+}
+
 func (h *homes) create(sessionID, home string) error {
 	partial, err := os.MkdirTemp(h.dir, partialPrefix)
 	if err != nil {

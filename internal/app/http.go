@@ -97,8 +97,15 @@ func (w *webServer) build() {
 		Token: w.token, Hosts: w.hosts, TrustedProxies: w.Config.Proxies(), Addr: w.listener.Addr().String(),
 		Logins: w.logins, Page: webui.Handler(), Version: w.Version,
 		Health: w.health.report, Metrics: w.health.registry, MetricsToken: w.Config.MetricsToken.Reveal(), Trace: w.observer.HTTP,
-		Models: models{w.base}, Settings: w.settings, Rules: &httpapi.Rules{InForce: w.env.Rules, Records: w.store.RuleRuns, SourceTools: w.sourceTools, Place: w.namedPlaceGrant}, Tasks: w.tasks, Workflows: w.workflows, Operators: w.callables.operators, Approvals: w.runner.Approvals(), Pairings: w.pairings(),
-		Sources: w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
+		Models: models{w.base}, Setup: w.setup(), Settings: w.settings,
+		Rules: &httpapi.Rules{InForce: w.env.Rules, Records: w.store.RuleRuns, SourceTools: w.sourceTools, Place: w.namedPlaceGrant},
+		Tasks: w.tasks, Workflows: w.workflows,
+		Operators: w.callables.operators,
+		Approvals: w.runner.Approvals(),
+		Pairings:  w.pairings(),
+		MCP:       w.mcp.Status,
+		MCPServer: w.callables.overMCP(),
+		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now,
 	})))
 	w.server.ErrorLog = slog.NewLogLogger(w.Logger.Handler(), slog.LevelDebug)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"time"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/model/fallback"
 	"lilac/internal/model/listing"
 	"lilac/internal/model/llm"
 	"lilac/internal/operate/config"
@@ -25,8 +27,11 @@ const (
 	windowTries = 2
 )
 
+// breakerPrefix begins the ids of the rows with the waits that providers demanded.
+const breakerPrefix = "breaker/"
+
 // keepLearned restores what earlier processes learned of models, and saves what this one
-// learns.
+// learns: facts about endpoints, and waits that providers demanded.
 func (b *base) keepLearned(ctx context.Context) error {
 	var rows map[string]json.RawMessage
 	err := b.db.Read(ctx, func(q db.Queryer) (err error) {
@@ -36,8 +41,15 @@ func (b *base) keepLearned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	saved := make(map[string]llm.Facts, len(rows))
+	saved, waits := make(map[string]llm.Facts, len(rows)), map[string]fallback.State{}
 	for key, row := range rows {
+		if breaker, ok := strings.CutPrefix(key, breakerPrefix); ok {
+			var wait fallback.State
+			if json.Unmarshal(row, &wait) == nil && wait.OpenUntil.After(time.Now()) {
+				waits[breaker] = wait
+			}
+			continue
+		}
 		var facts llm.Facts
 		if err := json.Unmarshal(row, &facts); err != nil {
 			b.Logger.Warn("cannot read what a model taught", "error", err)
@@ -45,18 +57,22 @@ func (b *base) keepLearned(ctx context.Context) error {
 		}
 		saved[key] = facts
 	}
-	b.learned.Keep(saved, func(key string, f llm.Facts) {
-		facts, err := json.Marshal(f)
-		if err != nil { // never, for strings and numbers
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), saveLearned)
-		defer cancel()
-		if err := b.db.Update(ctx, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, key, facts) }); err != nil {
-			b.Logger.Warn("cannot save what a model taught", "error", err)
-		}
-	})
+	b.learned.Keep(saved, func(key string, f llm.Facts) { b.saveLearned(key, f) })
+	b.breakers.Keep(waits, func(key string, s fallback.State) { b.saveLearned(breakerPrefix+key, s) })
 	return nil
+}
+
+// saveLearned saves what was learned. A failure costs no answer.
+func (b *base) saveLearned(key string, value any) {
+	encoded, err := json.Marshal(value)
+	if err != nil { // never, for strings, numbers, and times
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveLearned)
+	defer cancel()
+	if err := b.db.Update(ctx, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, key, encoded) }); err != nil {
+		b.Logger.Warn("cannot save what a model taught", "error", err)
+	}
 }
 
 // windowFinder asks the endpoint for the size of the model's window before the first calls, if

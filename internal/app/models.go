@@ -68,11 +68,11 @@ func (m models) chain(choices []config.ModelChoice) llm.Model {
 	return fallback.New(candidates, &m.breakers, time.Now)
 }
 
-// breakerKey names the endpoint, the model, and the key of a choice. The key is hashed,
-// because names may be shown.
+// breakerKey names the endpoint, the model, and the key of a choice. It is a hash, because it is
+// stored, and an address may contain a password.
 func breakerKey(c config.ModelChoice) string {
-	sum := sha256.Sum256([]byte(c.APIKey.Reveal()))
-	return c.BaseURL + "\x00" + c.String() + "\x00" + hex.EncodeToString(sum[:8])
+	sum := sha256.Sum256([]byte(c.BaseURL + "\x00" + c.String() + "\x00" + c.APIKey.Reveal()))
+	return hex.EncodeToString(sum[:16])
 }
 
 // channel returns the settings of a session's channel.

@@ -35,7 +35,7 @@ func runNode(ctx context.Context, o Options) error {
 		if !again {
 			return err
 		}
-		o.Logger.Error("this process no longer owns the database; it has stopped its work, and waits as a standby", "error", err)
+		o.Logger.Error("this process has stopped its work and gives up the database; it waits until it may continue", "error", err)
 		if o.Load == nil {
 			continue
 		}

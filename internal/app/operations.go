@@ -173,6 +173,7 @@ func (m *monitoring) report() health.Report {
 	}
 	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart(), m.logPart())
 	out.Parts = append(out.Parts, m.complaints.parts(time.Now())...)
+	out.Parts = append(out.Parts, mcpParts(m.mcp.Status())...)
 	return out
 }
 

@@ -183,9 +183,11 @@ func (p process) prepare(fds *files) (cmd *exec.Cmd, streams []*stream, status, 
 	if p.attr != nil {
 		p.attr(cmd.SysProcAttr)
 	}
-	stdin, err := fds.memory(p.cmd.Stdin)
-	if err != nil {
-		return nil, nil, nil, nil, err
+	stdin := p.cmd.Input
+	if stdin == nil {
+		if stdin, err = fds.memory(p.cmd.Stdin); err != nil {
+			return nil, nil, nil, nil, err
+		}
 	}
 	cmd.Stdin = stdin
 	read, write, err := fds.pipe()

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"io"
+	"os"
 	"time"
 
 	"lilac/internal/foundation/fault"
@@ -38,6 +39,9 @@ type Command struct {
 	Env []string
 	// Stdin is its standard input.
 	Stdin []byte
+	// Input is its standard input instead of Stdin, if it is not nil: the end of a pipe
+	// that the caller writes to while the command runs. The caller closes both ends.
+	Input *os.File
 	// Stdout and Stderr receive its output. If Stderr is nil, standard error goes to
 	// Stdout in the order of the writes; if Stdout is nil, the output is dropped. They
 	// should not block. After an error, the rest is dropped.

@@ -20,32 +20,71 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
+	"lilac/internal/operate/terminal"
 )
 
 // maxPiped limits a message that is read from a pipe, in bytes.
 const maxPiped = 900 << 10
 
 func chatCommand(c *cli) *cobra.Command {
-	var sessionID string
+	var o chatOptions
 	cmd := &cobra.Command{
 		Use:   "chat [MESSAGE...]",
 		Short: "Chat in the terminal",
-		Long: "Chats with the running server. A line that you type during an answer steers the answer. To stop\n" +
-			"the answer, press Ctrl-C or type /stop. To choose a model, type /model. To leave, press Ctrl-C again or\n" +
-			"Ctrl-D, or type /quit.\n\n" +
-			"With a message as an argument or from a pipe, the command sends it, prints the answer and ends.",
+		Long: "Chats with the running server. What you type during an answer is added to it; Esc stops the answer,\n" +
+			"@FILE attaches a file, and /help lists the commands and keys. To leave, press Ctrl-D: a running answer\n" +
+			"continues, and --session shows it again.\n\n" +
+			"With a message as an argument or from a pipe, the command sends it, prints the answer and ends. On a\n" +
+			"terminal that cannot move the cursor (TERM=dumb), or with --plain, it reads and prints line by line:\n" +
+			"a line that you type during an answer steers it, Ctrl-C or /stop stops it, /model chooses a model, and\n" +
+			"Ctrl-C again, Ctrl-D, or /quit leaves.",
 		Args:    cobra.ArbitraryArgs,
-		Example: "  lilac chat\n  lilac chat --session 01k2…\n  lilac chat what is new\n  echo hi | lilac chat",
+		Example: "  lilac chat\n  lilac chat --resume\n  lilac chat --session 01k2…\n  lilac chat what is new\n  echo hi | lilac chat",
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
-			t := &talk{cli: c, server: server, session: sessionID, typed: isTerminal(c.in), terminal: isTerminal(c.out), done: make(chan struct{}, 1)}
-			if len(args) > 0 || !t.typed {
-				return t.once(cmd.Context(), strings.Join(args, " "))
-			}
-			return t.interactive(cmd.Context())
+			return c.chat(cmd.Context(), server, o, args)
 		}),
 	}
-	cmd.Flags().StringVar(&sessionID, "session", "", "continue this conversation `id`")
+	cmd.Flags().StringVar(&o.session, "session", "", "continue this conversation `id`")
+	cmd.Flags().BoolVar(&o.resume, "resume", false, "choose a conversation to continue")
+	cmd.Flags().BoolVar(&o.plain, "plain", false, "read and print line by line")
 	return cmd
+}
+
+// chatOptions are the flags of the command.
+type chatOptions struct {
+	session       string
+	resume, plain bool
+}
+
+func (c *cli) chat(ctx context.Context, server *client.Client, o chatOptions, args []string) error {
+	t := &talk{cli: c, server: server, session: o.session, typed: isTerminal(c.in), terminal: isTerminal(c.out), done: make(chan struct{}, 1)}
+	once := len(args) > 0 || !t.typed
+	name := c.getenv("TERM")
+	full := !once && t.terminal && !o.plain && name != "" && name != "dumb"
+	if o.resume && (!full || o.session != "") {
+		return fault.New(fault.Invalid, "--resume needs a terminal that can move the cursor, and no message, --session or --plain")
+	}
+	if once {
+		return t.once(ctx, strings.Join(args, " "))
+	}
+	if !full {
+		return t.interactive(ctx)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the current directory: %w", err)
+	}
+	last, err := terminal.Run(ctx, terminal.Options{
+		Server: server, Version: c.release, Session: o.session, Pick: o.resume,
+		In: c.in, Out: c.out, Environ: os.Environ(), Dir: dir,
+	})
+	switch {
+	case last.Busy:
+		fmt.Fprintf(c.out, "The answer continues. To see it: lilac chat --session %s\n", last.Session)
+	case last.Session != "":
+		fmt.Fprintf(c.out, "To continue: lilac chat --session %s\n", last.Session)
+	}
+	return err
 }
 
 // talk is one conversation in the terminal.

@@ -102,15 +102,18 @@ func TestEventHandlerAgent(t *testing.T) {
 		for _, x := range m.Messages {
 			roles = append(roles, x.Role)
 		}
-		if diff := cmp.Diff([]chat.Role{chat.User, chat.Assistant, chat.Tool, chat.User}, roles); diff != "" {
+		if diff := cmp.Diff([]chat.Role{chat.System, chat.User, chat.Assistant, chat.Tool, chat.User}, roles); diff != "" {
 			t.Error(diff)
 		}
-		call, result := m.Messages[1].ToolCalls()[0], m.Messages[2].ToolResults()[0]
+		if system := m.Messages[0]; !system.IsOperator() || system.Text() != "You watch builds." {
+			t.Errorf("the operator's text is %+v", system)
+		}
+		call, result := m.Messages[2].ToolCalls()[0], m.Messages[3].ToolResults()[0]
 		if call.ToolName != "get_event_info" || string(call.Input) != `{"event_ids":["e1"]}` || call.ToolCallID != result.ToolCallID || strings.Contains(call.ToolCallID, "e1") || len(call.ToolCallID) > 40 {
 			t.Errorf("call %+v, result %+v", call, result)
 		}
-		query := m.Messages[3].Text()
-		if !strings.Contains(query, "You watch builds.") || !strings.HasSuffix(query, "Say what broke.") {
+		query := m.Messages[4].Text()
+		if strings.Contains(query, "You watch builds.") || !strings.HasSuffix(query, "Say what broke.") {
 			t.Errorf("the query is %q", query)
 		}
 	})
@@ -152,7 +155,7 @@ func TestALongPayloadIsCappedAndCanBeRead(t *testing.T) {
 	}
 	w.publish(observed("e1", "s", string(long)))
 	m := commandOf(t, w.commands(1)[0])
-	shown, _ := m.Messages[2].ToolResults()[0].OutputText()
+	shown, _ := m.Messages[3].ToolResults()[0].OutputText()
 	if len(shown) > 10<<10 {
 		t.Fatalf("%d bytes of the event are in the conversation", len(shown))
 	}
@@ -201,7 +204,7 @@ func TestDefaultAgents(t *testing.T) {
 			{"background_task.completed", "background task expert"}, {"something.else", "event handling expert"},
 		} {
 			w.publish(event.EnvEvent{ID: fmt.Sprint("e", i), Type: event.Type(c.typ), Metadata: event.EnvMetadata{TriggerSessionID: "s"}})
-			if query := commandOf(t, w.commands(i + 1)[i]).Messages[3].Text(); !strings.Contains(query, c.says) {
+			if query := commandOf(t, w.commands(i + 1)[i]).Messages[0].Text(); !strings.Contains(query, c.says) {
 				t.Errorf("%s asks %q", c.typ, query)
 			}
 		}

@@ -40,7 +40,7 @@ type RuleDoConfig struct {
 // RuleAgentConfig configures an action that wakes the agent.
 type RuleAgentConfig struct {
 	Prompt  string `json:"prompt,omitempty" jsonschema:"The task for the agent, with jq on the event between {{ and }}, for example: The build of {{ .payload.body.branch }} failed."`
-	System  string `json:"system,omitempty" jsonschema:"The agent's role for this task."`
+	System  string `json:"system,omitempty" jsonschema:"The agent's role for this task, with the authority of the setting system. If the event begins a conversation, it is part of the system prompt; otherwise, it is a system message before the event."`
 	Deliver string `json:"deliver,omitempty" jsonschema:"When the agent receives the event if it is already working in the session: followUp (default) when it would have ended, steer before its next step. If a prompt waits, or the agent works on an event of the same rule, the event waits instead, and such events are handled together."`
 }
 

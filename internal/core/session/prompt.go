@@ -32,6 +32,11 @@ type Prompt struct {
 	Instructions string `json:"instructions"`
 	Tools        string `json:"tools"`
 	Day          string `json:"day"`
+	// Role is the operator's text of the rule whose event began the conversation. It is part
+	// of the system prompt, also after a compaction. RoleSeq is the sequence number of the
+	// message that it stands for, which is not sent.
+	Role    string `json:"role,omitempty"`
+	RoleSeq int64  `json:"roleSeq,omitempty"`
 	// Notes are messages of the program between those of the history.
 	Notes []PromptNote `json:"notes,omitempty"`
 	// Rewritten holds messages that were sent in another form than the history has, by
@@ -74,6 +79,8 @@ type sentPrompt struct {
 	// notesBefore is the sequence number of the first message of a request that has not
 	// called the model yet, or 0. New notes precede it.
 	notesBefore int64
+	// opening is the first message of the conversation, or nil if it is not known.
+	opening *HistoryMessage
 	// current is what a new conversation would begin with now.
 	current Prompt
 	// prefix and nextPrefix are the prefixes before and after a compaction.
@@ -118,7 +125,9 @@ func (s *Service) readPrompt(q db.Queryer, sessionID string, from int64) (p sent
 func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Prefix, error) {
 	p, tools, now := &r.sent, r.svc.tools, r.svc.opt.Now()
 	current := Prompt{From: p.from, Instructions: hashOf(system), Tools: tools.hash, Day: now.Format(time.DateOnly)}
-	current.Prefix = current.Instructions + current.Tools
+	current.Role, current.RoleSeq = p.role()
+	system = joinInstructions(system, current.Role)
+	current.Prefix = hashOf(system) + current.Tools
 	p.current, p.nextPrefix = current, Prefix{System: system, Tools: tools.specs}
 	if p.known && p.Prefix != current.Prefix {
 		if err := r.readPrefix(); err != nil {
@@ -138,6 +147,15 @@ func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Pre
 	}
 	r.weaveNotes(in)
 	return p.prefix, &agent.Prefix{System: system, Specs: tools.specs, Note: agent.DateNote(now)}, nil
+}
+
+// role returns the operator's text in the system prompt, and the message that it stands for:
+// that of the earlier calls, or of the first message of a conversation that begins.
+func (p *sentPrompt) role() (text string, seq int64) {
+	if !p.known && p.opening != nil && p.opening.Message.IsOperator() {
+		return p.opening.Message.Text(), p.opening.Seq
+	}
+	return p.Role, p.RoleSeq
 }
 
 // readPrefix reads the prefix of a conversation that began with other instructions or tools.
@@ -193,6 +211,9 @@ func (r *run) weaveNotes(in *agent.Input) {
 			messages = append(messages, chat.Text(chat.System, notes[0].Text))
 			slots = append(slots, slot{seq: notes[0].Before, note: notes[0].Text})
 			notes = notes[1:]
+		}
+		if r.sent.Role != "" && at.seq == r.sent.RoleSeq {
+			continue
 		}
 		if sent, ok := r.sent.Rewritten[at.seq]; ok {
 			m = sent

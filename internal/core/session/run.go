@@ -305,6 +305,9 @@ func (r *run) load() (agent.Input, error) {
 		in.Messages = append(in.Messages, *conv.Summary)
 		r.slots = append(r.slots, slot{seq: conv.KeptFrom - 1})
 	}
+	if conv.Summary == nil && len(conv.Messages) > 0 {
+		r.sent.opening = &conv.Messages[0]
+	}
 	for _, m := range conv.Messages {
 		if r.sent.notesBefore == 0 && m.RequestID == r.requestID && p.step == 0 && p.attempts == 0 {
 			r.sent.notesBefore = m.Seq

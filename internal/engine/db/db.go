@@ -92,8 +92,11 @@ type DB struct {
 	// callers counts the calls in progress, so that Close waits for them.
 	callers sync.WaitGroup
 
-	// unresolved is the group whose commit has an unknown outcome; owned by the writer.
+	// unresolved is the group whose commit has an unknown outcome, and logged the last failure
+	// of a commit that was logged; owned by the writer.
 	unresolved []*update
+	logged     string
+	loggedAt   time.Time
 
 	closeOnce sync.Once
 	closeErr  error

@@ -87,6 +87,10 @@ type postgresEngine struct {
 	// the database when it was last asked. owned is false until the first claim.
 	epoch, last, stored int64
 	owned               bool
+	// durable is the number of the last commit that is known to have waited for the disk, and
+	// for the synchronous standby. relaxed is true if the current transaction does not wait.
+	durable int64
+	relaxed bool
 	// lease ends the ownership when it is lost; nil if the process has none.
 	lease *Lease
 	// unknown is the number of a commit whose outcome is not known, or 0.
@@ -259,15 +263,30 @@ func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, condi
 	if err != nil {
 		return fmt.Errorf("read the number of the last commit: %w", err)
 	}
+	if e.owned && stored < e.last && stored >= e.durable {
+		return e.startAgain(e.last - stored)
+	}
 	if e.owned && stored < e.last {
 		return e.end(&fault.Error{Kind: fault.Unavailable, Code: "database_rolled_back", Message: fmt.Sprintf(
 			"PostgreSQL has lost %d commits that it had confirmed, probably because an asynchronous standby was promoted. Nothing more is written. Restart Lilac to continue with what is left.", e.last-stored)})
 	}
 	if !e.owned {
-		e.last = stored
+		e.last, e.durable = stored, stored
 	}
 	e.epoch, e.stored, e.owned = epoch, stored, true
 	return nil
+}
+
+// startAgain ends the ownership after PostgreSQL has crashed or failed over and has lost commits
+// that did not wait for the disk. Nobody relies on them, but what is in memory here does not
+// match the tables any more. The owner of the lease begins again from the tables.
+func (e *postgresEngine) startAgain(lost int64) error {
+	err := &fault.Error{Kind: fault.Unavailable, Code: "database_restarting", Message: fmt.Sprintf(
+		"PostgreSQL has crashed, and with it %d commits that did not wait for the disk. Lilac starts again from what is stored; nothing that it accepted is lost.", lost)}
+	if e.lease != nil {
+		e.lease.lose(err)
+	}
+	return e.end(err)
 }
 
 // end records that nothing may be written any more.
@@ -355,6 +374,7 @@ func (e *postgresEngine) begin(relaxed bool) error {
 		return err
 	}
 	e.write.start()
+	e.relaxed = relaxed
 	_, err := e.write.enqueue("BEGIN", nil)
 	if err == nil && relaxed {
 		_, err = e.write.enqueue("SET LOCAL synchronous_commit = off", nil)
@@ -384,7 +404,8 @@ func (e *postgresEngine) commit() error {
 	_, err = c.send(false)
 	switch {
 	case err == nil:
-		e.last, c.open = number, false
+		e.confirm(number)
+		c.open = false
 		return nil
 	case isLost(err):
 		c.open = false
@@ -396,6 +417,14 @@ func (e *postgresEngine) commit() error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return fmt.Errorf("%w: %w", errStatement, err)
+}
+
+// confirm records a commit that has happened.
+func (e *postgresEngine) confirm(number int64) {
+	e.last = number
+	if !e.relaxed {
+		e.durable = number // and every one before it
+	}
 }
 
 // await finds out what became of a commit. It returns the cause if the commit did not
@@ -422,7 +451,7 @@ func (e *postgresEngine) outcome() (committed bool, err error) {
 	}
 	committed = e.stored >= e.unknown
 	if committed {
-		e.last = e.stored
+		e.confirm(e.stored)
 	}
 	e.unknown = 0
 	return committed, nil

@@ -250,3 +250,58 @@ func TestTextIsStoredWithoutNUL(t *testing.T) {
 		t.Errorf("%q, %v", id, err)
 	}
 }
+
+// A crash of PostgreSQL loses commits that did not wait for the disk. The memory of the process
+// does not match the tables any more, so it has to begin again from them. Without such commits
+// (the control), it just continues.
+func TestACrashOfPostgresThatLosesRelaxedCommitsEndsTheOwnership(t *testing.T) {
+	s := startPostgres(t, "wal_writer_delay = 10s")
+	for name, relaxed := range map[string]bool{"relaxed": true, "control: durable": false} {
+		dir := t.TempDir()
+		lease := awaitLease(t, s.Addr(), dir, nil)
+		d := openLeased(t, s.Addr(), dir, lease)
+		if err := put(d, name); err != nil {
+			t.Fatal(err)
+		}
+		update := d.Update
+		if relaxed {
+			update = d.UpdateRelaxed
+		}
+		if err := update(t.Context(), func(tx *db.Tx) error { return insert(tx, name+" 2") }); err != nil {
+			t.Fatal(err)
+		}
+		s.Kill()
+		if err := s.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		err := put(d, name+" 3")
+		if code := fault.ToWire(err).Code; relaxed != (code == "database_restarting") {
+			t.Errorf("%s: the next commit: %v", name, err)
+		}
+		if relaxed != (lease.Err() != nil) {
+			t.Errorf("%s: the lease: %v", name, lease.Err())
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = lease.Release() // it may be lost
+		lease = awaitLease(t, s.Addr(), dir, nil)
+		d = openLeased(t, s.Addr(), dir, lease)
+		want := 1
+		if !relaxed {
+			want = 3
+		}
+		if err := d.Read(t.Context(), func(q db.Queryer) error {
+			var n int
+			if err := q.QueryRow("SELECT count(*) FROM t WHERE id LIKE ?", name+"%").Scan(&n); err != nil || n != want {
+				t.Errorf("%s: %d rows, %v; want %d", name, n, err, want)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := errors.Join(d.Close(), lease.Release()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"lilac/internal/foundation/fault"
 )
@@ -151,16 +152,22 @@ func (d *DB) fail(group []*update, err error) {
 	d.mu.Lock()
 	d.commitErr = err
 	d.mu.Unlock()
-	d.opt.Logger.Error("commit failed", "error", err, "group", len(group))
+	if message := fault.ToWire(err).Message; message != d.logged || time.Since(d.loggedAt) > logFailures {
+		d.opt.Logger.Error("commit failed", "error", err, "group", len(group))
+		d.logged, d.loggedAt = message, time.Now()
+	}
 	for _, u := range group {
 		if u.tx != nil && !errors.Is(err, errOutcomeUnknown) {
 			u.tx.rolledBack()
 		}
-		if u.err == nil {
+		if u.err == nil || IsEngineError(u.err) { // the reason for which the whole group failed
 			u.err = err
 		}
 	}
 }
+
+// logFailures is how often the log repeats that commits fail for the same reason.
+const logFailures = 10 * time.Second
 
 // resolve finds out what became of a group whose connection was lost during its COMMIT,
 // and runs its callbacks. Nothing else is written before that, because the memory of

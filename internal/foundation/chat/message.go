@@ -85,6 +85,22 @@ func Text(role Role, text string) Message {
 	return Message{Role: role, IsString: true, Parts: []Part{{Type: TypeText, Text: text}}}
 }
 
+// operatorField is the field of a message that only the operator's configuration wrote.
+const operatorField = "operator"
+
+// Operator returns a system message with the operator's own text. Other system messages may
+// report what others said.
+func Operator(text string) Message {
+	m := Text(System, text)
+	m.Extra = map[string]json.RawMessage{operatorField: json.RawMessage("true")}
+	return m
+}
+
+// IsOperator reports whether the message was made by [Operator].
+func (m Message) IsOperator() bool {
+	return m.Role == System && string(m.Extra[operatorField]) == "true"
+}
+
 // TextPart returns a text part.
 func TextPart(text string) Part { return Part{Type: TypeText, Text: text} }
 

@@ -167,7 +167,8 @@ func Match(pattern, name string) bool {
 	return strings.HasPrefix(name, strings.TrimSuffix(pattern, ".*")+".")
 }
 
-var patternForm = lazyregexp.New(`^(\*|[a-z0-9_-]+(\.[a-z0-9_-]+)*(\.\*)?)$`)
+// patternForm matches patterns. Only MCP servers have tools with capital letters.
+var patternForm = lazyregexp.New(`^(\*|[a-z0-9_-]+(\.[a-z0-9_-]+)*(\.\*)?|mcp(\.[A-Za-z0-9_-]+)+(\.\*)?)$`)
 
 // CheckPattern returns an error if p is not a pattern; field is the key of the setting.
 func CheckPattern(field, p string) error {

@@ -97,7 +97,7 @@ func TestAndNeverAllowsMoreThanBefore(t *testing.T) {
 }
 
 func TestPatternsAreChecked(t *testing.T) {
-	for _, good := range []string{"*", "bash", "get_event_info", "surface.messages.*", "mcp.my-server.*"} {
+	for _, good := range []string{"*", "bash", "get_event_info", "surface.messages.*", "mcp.my-server.*", "mcp.files.readFile"} {
 		if err := CheckPattern("tools.allow", good); err != nil {
 			t.Errorf("%q: %v", good, err)
 		}

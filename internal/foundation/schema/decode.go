@@ -27,6 +27,8 @@ const maxDepth = 32
 type decoder struct {
 	options  Options
 	nonBlank map[string]bool
+	// foreign leaves objects alone that may have fields which their schema does not list.
+	foreign  bool
 	problems []*fault.Error
 }
 
@@ -88,7 +90,7 @@ func (d *decoder) object(path string, given map[string]any, schema *jsonschema.S
 		d.problem(path, "The input is nested deeper than %d levels.", maxDepth)
 		return nil
 	}
-	if len(schema.Properties) == 0 {
+	if len(schema.Properties) == 0 || d.foreign && open(schema) {
 		return given
 	}
 	named := d.names(path, given, schema)

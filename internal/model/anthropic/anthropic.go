@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/url"
 	"strings"
 
 	"lilac/internal/foundation/fault"
@@ -15,6 +16,8 @@ const DefaultBaseURL = "https://api.anthropic.com"
 
 const (
 	apiVersion = "2023-06-01"
+	// vertexVersion takes the place of the version and the model in bodies for Vertex.
+	vertexVersion = "vertex-2023-10-16"
 	// defaultMaxOutput is used if nothing is configured, because the protocol requires
 	// a limit.
 	defaultMaxOutput = 8192
@@ -24,6 +27,7 @@ const (
 type Model struct {
 	o        llm.Options
 	url      string
+	vertex   bool // Google's endpoint, which names the model in its address
 	endpoint *llm.Endpoint
 }
 
@@ -34,6 +38,9 @@ func New(o llm.Options) *Model {
 		o.MaxOutputTokens = defaultMaxOutput
 	}
 	o.Images = true // all models accept images
+	if target, ok := vertexURL(o.BaseURL, o.Model); ok {
+		return &Model{o: o, url: target, vertex: true, endpoint: wire}
+	}
 	return &Model{o: o, url: messagesURL(o.BaseURL), endpoint: wire}
 }
 
@@ -62,7 +69,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
 	}
 	header := m.o.Header()
-	if header.Get("Anthropic-Version") == "" {
+	if header.Get("Anthropic-Version") == "" && !m.vertex {
 		header.Set("Anthropic-Version", apiVersion)
 	}
 	if m.o.APIKey != "" && header.Get("Authorization") == "" {
@@ -102,6 +109,18 @@ func (m *Model) streamError(err error) error {
 		return m.endpoint.Fault(*refused)
 	}
 	return m.endpoint.BadAnswer(err)
+}
+
+// vertexURL returns the address of a model of Anthropic at Google Vertex: base is that of a
+// project and a location. ok is false for every other address.
+func vertexURL(base, model string) (target string, ok bool) {
+	u, err := url.Parse(strings.TrimRight(strings.TrimSpace(base), "/"))
+	if err != nil || !strings.HasSuffix(u.Hostname(), "aiplatform.googleapis.com") {
+		return "", false
+	}
+	before, _, _ := strings.Cut(u.Path, "/publishers/")
+	u.Path = before + "/publishers/anthropic/models/" + strings.TrimPrefix(model, "anthropic/") + ":streamRawPredict"
+	return u.String(), true
 }
 
 func messagesURL(base string) string {

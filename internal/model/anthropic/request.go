@@ -46,6 +46,10 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) (encod
 	sent.Media = w.media > 0
 	markCacheBreakpoints(messages)
 	body := object{"model": m.o.Model, "max_tokens": sent.MaxOutputTokens, "stream": true, "messages": messages}
+	if m.vertex {
+		delete(body, "model")
+		body["anthropic_version"] = vertexVersion
+	}
 	if system != "" {
 		body["system"] = []object{{"type": "text", "text": system, "cache_control": ephemeral}}
 	}

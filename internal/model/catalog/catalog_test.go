@@ -62,6 +62,8 @@ func TestFind(t *testing.T) {
 		{"two vendors in the name", "gateway", "https://gw.example/v1", "openrouter/openai/gpt-5", "gpt-5", 400, true},
 		{"no vendor at an unknown host", "gateway", "https://gw.example/v1", "gpt-5-mini", "gpt-5-mini", 300, true},
 		{"Bedrock's names", "aws", "https://bedrock-runtime.us-east-1.amazonaws.com/openai/v1", "us.anthropic.claude-sonnet-5-5-v1:0", "claude-sonnet-5-5", 1000, true},
+		{"an inference profile", "aws", "https://bedrock-runtime.eu-central-1.amazonaws.com/openai/v1", "arn:aws:bedrock:eu-central-1:123456789012:inference-profile/eu.anthropic.claude-sonnet-5-5-v1:0", "claude-sonnet-5-5", 1000, true},
+		{"Vertex's names", "vertex", "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/europe-west1", "claude-opus-4-1@20250805", "claude-opus-4-1-20250805", 1000, true},
 		{"Gemini's names", "gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "models/gemini-3-flash", "gemini-3-flash", 9, false},
 		{"another model of a family", "openai", "https://api.openai.com/v1", "gpt-5-pro", "gpt-5", 400, false},
 		{"a version is no date", "openai", "https://api.openai.com/v1", "gpt-5.7", "gpt-5", 400, false},

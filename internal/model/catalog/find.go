@@ -24,6 +24,9 @@ type Query struct {
 // If only an older or shorter name of the same family is known, the result has the facts
 // of that model without its price: a wrong price would make a limit on money useless.
 func (c *Catalog) Find(q Query) (Model, bool) {
+	if strings.HasPrefix(q.Model, "arn:") { // of an inference profile at Bedrock
+		q.Model = q.Model[strings.LastIndexByte(q.Model, '/')+1:]
+	}
 	own := c.providersOf(q)
 	vendor, bare := splitVendor(q.Model)
 	for _, p := range own {
@@ -161,11 +164,12 @@ func splitVendor(name string) (vendor, model string) {
 
 // sameModel matches the suffixes that do not turn a name into that of another model with
 // another price: nothing, a date, a revision of Bedrock, or "latest".
-var sameModel = lazyregexp.New(`^(-latest|[-@][0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2}|-v[0-9]+(:[0-9]+)?)*$`)
+var sameModel = lazyregexp.New(`^(-latest|-[0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2}|-v[0-9]+(:[0-9]+)?)*$`)
 
-// canonical makes spellings of one name equal: claude-sonnet-4.5 and claude-sonnet-4-5.
+// canonical makes spellings of one name equal: claude-sonnet-4.5, claude-sonnet-4-5, and, before
+// a date, Vertex's @.
 func canonical(name string) string {
-	return strings.ReplaceAll(strings.ToLower(name), ".", "-")
+	return strings.NewReplacer(".", "-", "@", "-").Replace(strings.ToLower(name))
 }
 
 // find returns the model with a name, or with the same name but for a date.

@@ -1,6 +1,7 @@
 package fallback
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,13 @@ func (c *Chain) Info() llm.Info { return c.candidates[c.current.Load()].Info() }
 // Stream makes one call. It tries further candidates until one of them begins to answer.
 func (c *Chain) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
+		begun := c.now()
 		for {
+			limited, ok := c.limitSilence(req, c.now().Sub(begun))
+			if !ok {
+				yield(llm.Chunk{}, c.exhausted(0))
+				return
+			}
 			next, wait := c.breakers.pick(c.candidates, c.tried, int(c.current.Load()), c.now())
 			if next < 0 {
 				yield(llm.Chunk{}, c.exhausted(wait))
@@ -76,7 +83,7 @@ func (c *Chain) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 				yield(llm.Chunk{}, err)
 				return
 			}
-			err := c.try(ctx, next, req, yield)
+			err := c.try(ctx, next, limited, yield)
 			if err == nil {
 				return
 			}
@@ -86,6 +93,21 @@ func (c *Chain) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 			}
 		}
 	}
+}
+
+// limitSilence bounds the silence of the next candidate if an earlier one was silent, so that
+// all of them together are silent for no longer than surfaces wait. ok is false if there is no
+// time for another one.
+func (c *Chain) limitSilence(req llm.Request, waited time.Duration) (limited llm.Request, ok bool) {
+	if !slices.ContainsFunc(c.errs, llm.IsSilent) {
+		return req, true
+	}
+	limit := llm.MaxSilence
+	if req.SilenceLimit > 0 {
+		limit = min(limit, req.SilenceLimit)
+	}
+	req.SilenceLimit = limit - waited
+	return req, req.SilenceLimit >= llm.MinSilenceLimit
 }
 
 // try calls one candidate and passes its chunks on. The error is that of a call from which
@@ -164,7 +186,7 @@ func (c *Chain) exhausted(wait time.Duration) error {
 	var reasons []string
 	named := map[string]bool{}
 	for i, candidate := range c.candidates {
-		reason := strings.TrimSuffix(c.reason(i), ".")
+		reason := strings.TrimSuffix(cmp.Or(c.reason(i), "It was not called, because those before it were silent for too long"), ".")
 		if left := c.breakers.state(candidate.Key).OpenUntil.Sub(c.now()); !c.tried[i] && left > 0 {
 			reason += fmt.Sprintf(" (not called for another %s)", max(left.Round(time.Second), time.Second))
 		}

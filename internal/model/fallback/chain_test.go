@@ -182,3 +182,86 @@ func TestASwitchThatCannotBeRecordedEndsTheCall(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// silent is a model that is silent until its own limit or that of the request ends.
+type silent struct {
+	fake
+	world *world
+	limit time.Duration
+	asked []time.Duration
+}
+
+func (s *silent) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		limit := s.limit
+		if req.SilenceLimit > 0 {
+			limit = min(limit, req.SilenceLimit)
+		}
+		s.asked = append(s.asked, req.SilenceLimit)
+		s.world.now = s.world.now.Add(limit)
+		yield(llm.Chunk{}, &fault.Error{Kind: fault.Timeout, Code: llm.CodeSilent, Message: "Silent."})
+	}
+}
+
+func TestTheSilenceOfAWholeChainIsBounded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits []time.Duration // of the models
+		asked  int             // how many are called
+	}{
+		"two":                   {[]time.Duration{2 * time.Minute, 2 * time.Minute}, 2},
+		"four":                  {[]time.Duration{2 * time.Minute, 2 * time.Minute, 2 * time.Minute, 2 * time.Minute}, 3},
+		"a patient one first":   {[]time.Duration{10 * time.Minute, time.Minute}, 1},
+		"a patient one at last": {[]time.Duration{2 * time.Minute, 10 * time.Minute}, 2},
+	} {
+		w := &world{now: start}
+		var candidates []fallback.Candidate
+		var models []*silent
+		for i, limit := range tt.limits {
+			m := &silent{fake: fake{name: string(rune('a' + i))}, world: w, limit: limit}
+			models = append(models, m)
+			candidates = append(candidates, fallback.Candidate{Model: m, Name: "p/" + m.name, Key: m.name})
+		}
+		_, err := call(t, fallback.New(candidates, &w.breakers, func() time.Time { return w.now }))
+		asked := 0
+		for _, m := range models {
+			asked += len(m.asked)
+		}
+		if took := w.now.Sub(start); took > max(llm.MaxSilence, tt.limits[0]) || asked != tt.asked || !llm.IsSilent(err) {
+			t.Errorf("%s: %d models were silent for %v: %v", name, asked, took, err)
+		}
+	}
+}
+
+func TestDemandedWaitsOutliveTheProcess(t *testing.T) {
+	saved := map[string]fallback.State{}
+	save := func(key string, s fallback.State) {
+		if saved[key] = s; s == (fallback.State{}) {
+			delete(saved, key)
+		}
+	}
+	w := &world{now: start}
+	w.breakers.Keep(nil, save)
+	long := &fake{name: "a", errs: []error{broken(fault.RateLimited, "Come back later.", time.Hour)}}
+	short := &fake{name: "b", errs: []error{broken(fault.RateLimited, "Slow down.", time.Second)}}
+	down := &fake{name: "c", errs: []error{broken(fault.Unavailable, "Down.", 0)}}
+	_, _ = call(t, w.chain(long, short, down))
+	if len(saved) != 1 || saved["a0"].Reason != "Come back later." {
+		t.Fatalf("saved %+v", saved)
+	}
+	// The next process does not call it before the time is over, and forgets the wait then.
+	next := &world{now: start.Add(59 * time.Minute)}
+	next.breakers.Keep(saved, save)
+	again, other := &fake{name: "a"}, &fake{name: "b"}
+	if text, err := call(t, next.chain(again, other)); text != "b" || again.calls != 0 {
+		t.Errorf("%q, %v", text, err)
+	}
+	next.now = start.Add(time.Hour)
+	if text, err := call(t, next.chain(again, other)); text != "a" || len(saved) != 0 {
+		t.Errorf("%q, %v, saved %+v", text, err, saved)
+	}
+	// Control: without its breakers, it calls at once.
+	forgetful := &world{now: start.Add(time.Minute)}
+	if text, _ := call(t, forgetful.chain(again, other)); text != "a" {
+		t.Errorf("without the breakers: %q", text)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,28 @@ var sharedClient = sync.OnceValue(func() *http.Client {
 })
 
 var errSilent = errors.New("the provider sent nothing for too long")
+
+const (
+	// MaxSilence limits the silence of all attempts of a step together: surfaces give up on
+	// an answer after five minutes. A model whose own limit is longer gets one attempt.
+	MaxSilence = 5 * time.Minute
+	// MinSilenceLimit is the shortest time in which another attempt makes sense.
+	MinSilenceLimit = 30 * time.Second
+)
+
+// IsSilent reports whether a call failed, or one of the calls of a chain, because its provider
+// sent nothing for too long.
+func IsSilent(err error) bool {
+	switch e := err.(type) {
+	case *fault.Error:
+		return e.Code == CodeSilent || IsSilent(e.Err)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), IsSilent)
+	case nil:
+		return false
+	}
+	return err == errSilent || IsSilent(errors.Unwrap(err))
+}
 
 // Post sends body as JSON and passes the data of each event of the response to each, until
 // it returns false or an error. The end of the stream is not an error: only the adapter

@@ -87,6 +87,8 @@ func TestFamily(t *testing.T) {
 	for model, want := range map[string]string{
 		"claude-sonnet-5-5": "claude", "anthropic/claude-x": "claude", "gpt-5.4": "gpt", "o3": "gpt", "openai/o4-mini": "gpt",
 		"qwen3:32b": "qwen", "accounts/x/models/deepseek-v3": "deepseek", "DeepSeek-R1": "deepseek", "": "",
+		"eu.anthropic.claude-opus-5-v1:0": "claude", "anthropic.claude-x": "claude", "gemini-2.5-pro": "gemini", "deepseek.v3-v1:0": "deepseek", "us-gov.meta.llama3-3": "llama",
+		"arn:aws:bedrock:eu-central-1:123456789012:inference-profile/eu.anthropic.claude-opus-5-v1:0": "claude", "claude-opus-4-5@20251101": "claude",
 	} {
 		if got := llm.Family(model); got != want {
 			t.Errorf("%s is of family %q, want %q", model, got, want)

@@ -117,10 +117,17 @@ func (o Options) Source() string {
 }
 
 // Family returns the family of a model: the letters that its name begins with, without
-// the names of vendors before it.
+// the names of vendors and regions before it (anthropic/claude, eu.anthropic.claude).
 func Family(model string) string {
 	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
-	end := strings.IndexFunc(name, func(r rune) bool { return r < 'a' || r > 'z' })
+	for {
+		before, after, found := strings.Cut(name, ".")
+		if !found || len(after) < 2 || !isLetter(rune(after[0])) || !isLetter(rune(after[1])) || strings.ContainsFunc(before, func(r rune) bool { return !isLetter(r) && r != '-' }) {
+			break
+		}
+		name = after
+	}
+	end := strings.IndexFunc(name, func(r rune) bool { return !isLetter(r) })
 	if end < 0 {
 		end = len(name)
 	}
@@ -129,3 +136,5 @@ func Family(model string) string {
 	}
 	return name[:end]
 }
+
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' }

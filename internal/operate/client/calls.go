@@ -99,6 +99,8 @@ type History struct {
 	// unavailable; Waiting then says why.
 	Cursor  string `json:"cursor"`
 	Waiting string `json:"waiting"`
+	// Running are the requests that run. The stream after Cursor repeats their output.
+	Running []string `json:"running"`
 }
 
 // Messages returns the newest messages of a conversation.
@@ -135,14 +137,32 @@ type Accepted struct {
 	MessageID string `json:"messageId"`
 }
 
-// promptPatience is how long Prompt retries while no server answers.
+// promptPatience is how long Send retries while no server answers.
 const promptPatience = 10 * time.Second
 
-// Prompt sends a message to a conversation. It retries if the connection fails; the
-// server accepts the message once.
+// Message is a message to a conversation.
+type Message struct {
+	Content     string       `json:"content"`
+	Queue       event.Queue  `json:"queue"`
+	Attachments []Attachment `json:"attachments,omitempty"`
+}
+
+// Attachment is a file of a message. The server limits its size.
+type Attachment struct {
+	// Filename has no path.
+	Filename   string `json:"filename"`
+	DataBase64 string `json:"dataBase64"`
+}
+
+// Prompt sends a message without files; see [Client.Send].
 func (c *Client) Prompt(ctx context.Context, id, content string, queue event.Queue) (Accepted, error) {
+	return c.Send(ctx, id, Message{Content: content, Queue: queue})
+}
+
+// Send sends a message to a conversation. It retries if the connection fails; the server
+// accepts the message once.
+func (c *Client) Send(ctx context.Context, id string, in Message) (Accepted, error) {
 	key := rand.Text()
-	in := map[string]any{"content": content, "queue": queue}
 	var out Accepted
 	for attempt, deadline := 0, time.Now().Add(promptPatience); ; attempt++ {
 		err := c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/prompt", in, &out, "Idempotency-Key", key)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/clock"
 	"lilac/internal/core/environment"
@@ -39,6 +40,8 @@ type Config struct {
 	Channels       map[string]Channel                `json:"channels,omitempty" jsonschema:"Model, effort, and instructions of single channels, by the ID of the channel, by its name in entity.sessions, or by client (web, terminal). A thread has the settings of its channel unless it has its own. What people choose in a conversation precedes them."`
 	Sandbox        sandbox.Config                    `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
+	MCPServers     map[string]mcpclient.ServerConfig `json:"mcpServers,omitempty" jsonschema:"Servers of the Model Context Protocol (MCP), by name, in the form that other products use. Their tools are callables mcp.NAME.TOOL; tools settings say which requests may use them."`
+	MCP            MCP                               `json:"mcp,omitempty" jsonschema:"Lilac as a server of the Model Context Protocol (MCP)."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Attachments    Attachments                       `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
@@ -152,6 +155,11 @@ type Price struct {
 	Output     float64 `json:"output,omitempty" jsonschema:"Output tokens."`
 	CacheRead  float64 `json:"cacheRead,omitempty" jsonschema:"Input tokens read from the provider's cache."`
 	CacheWrite float64 `json:"cacheWrite,omitempty" jsonschema:"Input tokens written to the provider's cache."`
+}
+
+// MCP configures the MCP server.
+type MCP struct {
+	Serve bool `json:"serve,omitempty" jsonschema:"Whether /mcp offers the callables to other programs. They need a token of lilac tools token create."`
 }
 
 // Tools configures the address of the tool server, in addition to its socket.

@@ -77,9 +77,10 @@ func (c *Config) toolLists() map[string]grant.Config {
 // because later versions may have more tools.
 func (c reader) mistypedTools() (found []Warning) {
 	lists := c.toolLists()
+	known := slices.Concat(KnownTools, mcpNames(c.Config))
 	for _, key := range slices.Sorted(maps.Keys(lists)) {
 		for _, p := range slices.Concat(lists[key].Allow, lists[key].Deny) {
-			if slices.ContainsFunc(KnownTools, func(name string) bool { return grant.Match(p, name) }) {
+			if slices.ContainsFunc(known, func(name string) bool { return grant.Match(p, name) || foreign(p, name) }) {
 				continue
 			}
 			at, ok := c.places[key]
@@ -87,7 +88,7 @@ func (c reader) mistypedTools() (found []Warning) {
 				at = place{1, 1}
 			}
 			hint := ""
-			if meant := fault.Slip(p, KnownTools); meant != "" {
+			if meant := fault.Slip(p, known); meant != "" {
 				hint = fmt.Sprintf(", did you mean %q?", meant)
 			}
 			found = append(found, Warning{File: c.File, Line: at.Line, Column: at.Column, Message: fmt.Sprintf("%s has %q, which is no tool or callable%s", key, p, hint)})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"lilac/internal/agent/mcpclient"
 	"lilac/internal/foundation/fault"
 )
 
@@ -28,10 +29,12 @@ type api struct {
 	deadLetters *deadLetters
 	workflows   *workflows
 	toolTokens  *toolTokens
+	mcp         func() []mcpclient.Status
 	operations  *operations
 	renderer    *markdownRenderer
 	logins      *loginRoutes
 	models      modelRoutes
+	setups      setups
 
 	errors *errorWriter
 	guard  *guard
@@ -42,7 +45,7 @@ func newAPI(o Options) *api {
 	t := o.Tables
 	a := &api{page: o.Page, guard: newGuard(o), errors: &errorWriter{log: o.Logger, now: o.Now}}
 	a.sessions = &sessions{db: o.DB, table: t.Sessions, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
-	a.models = modelRoutes{o.Models}
+	a.models, a.setups = modelRoutes{o.Models}, setups{o.Setup}
 	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
 	a.approvals = &approvals{db: o.DB, table: t.Accepted, sessions: a.sessions, service: o.Approvals}
 	a.pairings = &pairings{o.Pairings}
@@ -67,6 +70,7 @@ func newAPI(o Options) *api {
 	a.groups, a.deadLetters = &groups{o.Bus}, &deadLetters{o.Bus}
 	a.topics = &topics{bus: o.Bus, streams: a.streams}
 	a.tasks, a.workflows, a.toolTokens = &tasks{o.Tasks}, &workflows{o.Workflows}, &toolTokens{o.Operators}
+	a.mcp = o.MCP
 	a.logins = &loginRoutes{logins: o.Logins, token: o.Token, addr: o.Addr, now: o.Now}
 	a.operations = &operations{
 		health: o.Health, registry: o.Metrics, settings: o.Settings, version: o.Version,
@@ -85,6 +89,9 @@ func New(o Options) http.Handler {
 	for _, r := range a.routes() {
 		classes[r.pattern()] = r.class
 		mux.Handle(r.pattern(), traffic.watch(r.pattern(), a.guard.authenticate(r.class, a.errors.adapt(r.handler()), a.refuse)))
+	}
+	if o.MCPServer != nil {
+		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer)) // like needsToken, with other tokens
 	}
 	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(needsToken, a.otherPaths(), a.refuse)))
 	refuse := func(w http.ResponseWriter, r *http.Request, err error) {

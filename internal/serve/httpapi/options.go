@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"time"
 
+	"lilac/internal/agent/mcpclient"
+
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -65,8 +67,12 @@ type Options struct {
 	Workflows Workflows
 	Rules     *Rules
 	Operators Operators
-	Sources   *Sources
-	Tasks     Tasks
+	// MCPServer serves /mcp and checks its own tokens; nil means that there is no such path.
+	MCPServer http.Handler
+	// MCP lists the MCP servers; nil means that there are none.
+	MCP     func() []mcpclient.Status
+	Sources *Sources
+	Tasks   Tasks
 
 	// Pairings is nil on a server without a platform with private messages.
 	Pairings Pairings
@@ -75,6 +81,8 @@ type Options struct {
 
 	// Models is nil on a server without models to choose from.
 	Models Models
+	// Setup is nil on a server that cannot change its configuration.
+	Setup Setup
 
 	// Health reports the state of the parts of the program; nil means ready.
 	Health  func() health.Report

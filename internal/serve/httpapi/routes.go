@@ -118,7 +118,7 @@ func header(name, doc string) param {
 // routes is the table of all routes.
 func (a *api) routes() []route {
 	sessions, rules, workflows, tasks, tokens := a.sessions.available, a.rules.available, a.workflows.available, a.tasks.available, a.toolTokens.available
-	return []route{
+	return append(a.setups.routes(), []route{
 		// Conversations
 		{
 			method: "POST", path: "/sessions", needs: sessions, summary: "Create a conversation.",
@@ -365,6 +365,10 @@ func (a *api) routes() []route {
 			params: []param{limitParam, {name: "before", doc: "Continue the list after this id.", schema: `{"type":"integer"}`}},
 			status: 200, result: "The calls.", endpoint: reply(a.toolTokens.calls),
 		},
+		{
+			method: "GET", path: "/tools/mcp", summary: "List the MCP servers, by name, with their states.",
+			status: 200, result: "The servers.", endpoint: reply(a.mcpServers),
+		},
 
 		// Operations
 		{
@@ -405,5 +409,5 @@ func (a *api) routes() []route {
 			method: "GET", path: "/openapi.json", summary: "Get this document.",
 			status: 200, result: "The document.", endpoint: directJSON[none, map[string]any](a.operations.openAPI),
 		},
-	}
+	}...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"lilac/internal/agent/mcpclient"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/toolserver"
 )
@@ -78,4 +79,16 @@ func (s *toolTokens) calls(r *http.Request) (out toolCallList, err error) {
 	calls, err := s.service.Calls(r.Context(), limit, before)
 	out.Calls = append([]toolserver.OperatorCall{}, calls...)
 	return out, err
+}
+
+type mcpServerList struct {
+	Servers []mcpclient.Status `json:"servers"`
+}
+
+func (a *api) mcpServers(*http.Request) (mcpServerList, error) {
+	out := mcpServerList{Servers: []mcpclient.Status{}}
+	if a.mcp != nil {
+		out.Servers = a.mcp()
+	}
+	return out, nil
 }

@@ -57,6 +57,31 @@ func NewCallable[In any](c Callable, run func(ctx context.Context, caller Caller
 	return c
 }
 
+// NewForeign returns c with a function that runs it, for a callable whose input has the
+// schema of another program. normalize checks an input and brings it into the form for
+// run.
+func NewForeign(c Callable, schema json.RawMessage, normalize func(input json.RawMessage) (json.RawMessage, error), run func(ctx context.Context, caller Caller, normal json.RawMessage) (any, error)) Callable {
+	c.schema = func() (json.RawMessage, error) { return schema, nil }
+	c.normalize, c.run = normalize, run
+	if c.Time <= 0 {
+		c.Time = defaultTime
+	}
+	return c
+}
+
+// Source has callables that come and go while the server runs.
+type Source interface {
+	// Prefix begins the ids of all of them, for example "mcp.".
+	Prefix() string
+	// Callables returns those that exist now.
+	Callables() []Callable
+	// Settle waits until a source that starts knows its callables, or ctx ends.
+	Settle(ctx context.Context)
+}
+
+// settleTime limits how long a list waits for a source that starts.
+const settleTime = 5 * time.Second
+
 var callableID = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 
 // Schema returns the JSON schema of the input.
@@ -89,9 +114,9 @@ func (c Callable) help() (toolwire.Help, error) {
 // lookup returns a callable that the caller may call. It refuses others, and suggests
 // only callables that the caller may call.
 func (s *Server) lookup(g Grant, id string) (Callable, error) {
-	c, known := s.callables[id]
+	c, known := s.find(id)
 	switch {
-	case known && s.mayCall(g, id):
+	case known && s.mayCall(g, c):
 		return c, nil
 	case known && !g.Tools.Allows(id):
 		return c, &fault.Error{Kind: fault.Denied, Code: "callable_not_allowed", Message: g.Tools.Refusal(id)}
@@ -108,17 +133,37 @@ func (s *Server) lookup(g Grant, id string) (Callable, error) {
 // allowed lists the callables that a caller may call, by id.
 func (s *Server) allowed(g Grant) []toolwire.Summary {
 	out := []toolwire.Summary{}
-	for id, c := range s.callables {
-		if s.mayCall(g, id) {
+	add := func(c Callable) {
+		if s.mayCall(g, c) {
 			out = append(out, c.summary())
+		}
+	}
+	for _, c := range s.callables {
+		add(c)
+	}
+	if s.o.Source != nil {
+		for _, c := range s.o.Source.Callables() {
+			add(c)
 		}
 	}
 	slices.SortFunc(out, func(a, b toolwire.Summary) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 
-func (s *Server) mayCall(g Grant, id string) bool {
-	return s.o.unbound || allows(g.Callables, id) && g.Tools.Allows(id) && !(g.ReadOnly && s.callables[id].Changes)
+// find returns a callable by its id.
+func (s *Server) find(id string) (c Callable, known bool) {
+	if c, known = s.callables[id]; known || s.o.Source == nil || !strings.HasPrefix(id, s.o.Source.Prefix()) {
+		return c, known
+	}
+	all := s.o.Source.Callables()
+	if i := slices.IndexFunc(all, func(c Callable) bool { return c.ID == id }); i >= 0 {
+		return all[i], true
+	}
+	return c, false
+}
+
+func (s *Server) mayCall(g Grant, c Callable) bool {
+	return s.o.unbound || allows(g.Callables, c.ID) && g.Tools.Allows(c.ID) && !(g.ReadOnly && c.Changes)
 }
 
 // allows reports whether one of the patterns matches id. A pattern is an id, or a prefix

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/lazyregexp"
 	"lilac/internal/foundation/schedule"
 )
@@ -84,8 +85,10 @@ type Operators struct {
 	// Revoked is called with the name of a revoked token; it may be nil.
 	Revoked func(name string)
 
-	// callables holds the ids of all callables; [New] sets it.
+	// callables holds the ids of all callables, and foreign the beginning of those that come
+	// and go; [New] sets both.
 	callables []string
+	foreign   string
 }
 
 var operatorName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
@@ -137,6 +140,12 @@ func (o *Operators) Create(ctx context.Context, name string, callables []string,
 func (o *Operators) checkPattern(p string) error {
 	if p == "*" {
 		return nil
+	}
+	if o.foreign != "" && strings.HasPrefix(p, o.foreign) && grant.CheckPattern("callables", p) == nil {
+		if !strings.HasSuffix(p, ".*") && strings.Count(p, ".") < 2 {
+			return fault.InvalidField("callables", "%q names no callable. Use %s.* for all below it.", p, p)
+		}
+		return nil // callables of these names may come later
 	}
 	if !callableID.MatchString(strings.TrimSuffix(p, ".*")) {
 		return fault.InvalidField("callables", "%q is neither the id of a callable nor a beginning such as surface.*", p)

@@ -55,6 +55,8 @@ const Started = "started"
 // Options configure a [Server].
 type Options struct {
 	Callables []Callable
+	// Source has further callables; nil means none.
+	Source Source
 	// Alive reports whether the task of a token, or else its request, is still running.
 	Alive func(Grant) bool
 	// Record stores the record of a call. A call that changes something does not run if
@@ -101,7 +103,7 @@ func New(o Options) (*Server, error) {
 		s.callables[c.ID] = c
 	}
 	if o.Operators != nil {
-		o.Operators.Revoked, o.Operators.callables = s.revoked, slices.Sorted(maps.Keys(s.callables))
+		o.Operators.Revoked, o.Operators.callables, o.Operators.foreign = s.revoked, slices.Sorted(maps.Keys(s.callables)), s.prefix()
 	}
 	return s, nil
 }
@@ -123,10 +125,14 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		s.write(w, http.StatusOK, map[string]string{"status": toolwire.OK})
 	})
-	mux.HandleFunc("GET /list", s.known(func(_ *http.Request, live *liveToken) (any, error) {
+	mux.HandleFunc("GET /list", s.known(func(r *http.Request, live *liveToken) (any, error) {
+		s.settle(r.Context())
 		return toolwire.Listing{Callables: s.allowed(live.grant)}, nil
 	}))
 	mux.HandleFunc("GET /help/{callable}", s.known(func(r *http.Request, live *liveToken) (any, error) {
+		if strings.HasPrefix(r.PathValue("callable"), s.prefix()) {
+			s.settle(r.Context())
+		}
 		c, err := s.lookup(live.grant, r.PathValue("callable"))
 		if err != nil {
 			return nil, err
@@ -148,6 +154,23 @@ func (s *Server) Handler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// prefix returns the beginning of the ids of the source, or a text that begins no id.
+func (s *Server) prefix() string {
+	if s.o.Source == nil {
+		return "/"
+	}
+	return s.o.Source.Prefix()
+}
+
+// settle waits for a source that starts.
+func (s *Server) settle(ctx context.Context) {
+	if s.o.Source != nil {
+		ctx, cancel := context.WithTimeout(ctx, settleTime)
+		defer cancel()
+		s.o.Source.Settle(ctx)
+	}
 }
 
 type answerer func(r *http.Request, live *liveToken) (any, error)
@@ -188,13 +211,26 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	if err := dec.Decode(&call); err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, `A call is a JSON object: {"callableId": "…", "input": {…}}.`)
 	}
+	value, err := s.do(r.Context(), live, call, nil)
+	if err != nil {
+		return nil, err
+	}
+	return toolwire.Answer{Status: toolwire.OK, Value: value}, nil
+}
+
+// do makes a call with a token, within its rights and limits. show, if it is not nil, gets
+// the progress instead of the command that the token belongs to.
+func (s *Server) do(ctx context.Context, live *liveToken, call toolwire.Call, show func(line string)) (json.RawMessage, error) {
+	if strings.HasPrefix(call.CallableID, s.prefix()) {
+		s.settle(ctx)
+	}
 	c, err := s.lookup(live.grant, call.CallableID)
 	if err != nil {
-		return nil, s.refused(r.Context(), live, call, err)
+		return nil, s.refused(ctx, live, call, err)
 	}
 	input, err := c.normalize(call.Input)
 	if err != nil {
-		return nil, s.refused(r.Context(), live, call, err)
+		return nil, s.refused(ctx, live, call, err)
 	}
 	end, err := s.begin(live)
 	if err != nil {
@@ -207,7 +243,7 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	default:
 		return nil, fault.New(fault.Unavailable, "Too many calls run at once; try again in a moment.")
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), c.Time,
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Time,
 		&fault.Error{Kind: fault.Timeout, Message: fmt.Sprintf("%s took longer than %s and was given up.", c.ID, c.Time)})
 	defer cancel()
 	if !live.until.IsZero() {
@@ -218,11 +254,11 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(live.over, func() { stop(context.Cause(live.over)) })()
-	value, err := s.recorded(ctx, Caller{live.grant}, c, input)
-	if err != nil {
-		return nil, err
+	caller := Caller{live.grant}
+	if show != nil {
+		caller.Progress = show
 	}
-	return toolwire.Answer{Status: toolwire.OK, Value: value}, nil
+	return s.recorded(ctx, caller, c, input)
 }
 
 // refused records a call that cannot run, and returns the reason. It counts as a call, so

@@ -47,6 +47,8 @@ type Grant struct {
 	Callables []string
 	// Tools restricts the callables further: it is what the request may use.
 	Tools grant.Grant
+	// Progress, if set, shows a line to people while a call runs.
+	Progress func(line string)
 }
 
 // Caller is the holder of a token that makes a call.

@@ -68,6 +68,7 @@ type fake struct {
 	// now.
 	streams, open int
 	views         views
+	setup         setup
 	server        *http.Server
 }
 
@@ -254,6 +255,7 @@ func (f *fake) routes() http.Handler {
 	})
 	api("GET /events", f.stream)
 	f.viewRoutes(api)
+	f.setupRoutes(api)
 	api("POST /requests/{id}/answer", func(_ http.ResponseWriter, r *http.Request) any {
 		var in struct{ Answer, Reply string }
 		_ = json.NewDecoder(r.Body).Decode(&in)

@@ -52,9 +52,10 @@ var neighbors = map[string]string{
 	"engine/sqlitebus": "engine/delivery engine/bus engine/db",
 	"engine/redisbus":  "engine/delivery engine/bus engine/db",
 
-	"agent":         "agent/tool",
-	"agent/sandbox": "agent/egress",
-	"agent/builtin": "agent/tool agent/sandbox agent/egress",
+	"agent":           "agent/tool",
+	"agent/sandbox":   "agent/egress",
+	"agent/builtin":   "agent/tool agent/sandbox agent/egress",
+	"agent/mcpclient": "agent/sandbox agent/egress",
 
 	"core/clock":       "core/environment core/kernel",
 	"core/files":       "core/environment",
@@ -73,10 +74,13 @@ var neighbors = map[string]string{
 
 	"serve/callables":  "serve/toolserver serve/toolwire",
 	"serve/httpapi":    "serve/origin serve/toolserver",
+	"serve/mcpserver":  "serve/toolserver serve/toolwire",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
-	"operate/doctor":  "operate/client operate/config",
-	"operate/toolcli": "serve/toolwire",
+	"operate/doctor":   "operate/client operate/config",
+	"operate/setup":    "operate/config",
+	"operate/toolcli":  "serve/toolwire",
+	"operate/terminal": "operate/client operate/terminal/markdown",
 
 	"app":     "app/observe",
 	"app/cli": "app",

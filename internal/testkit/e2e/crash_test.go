@@ -40,6 +40,31 @@ func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
 	})
 }
 
+// The same on PostgreSQL, at a few points; the long form kills at every point, 200 times in all:
+// LILAC_LONG=1 go test ./internal/testkit/e2e -run OnceOnPostgres
+func TestEveryAcceptedMessageIsAnsweredOnceOnPostgres(t *testing.T) {
+	needsCommands(t)
+	t.Parallel()
+	points := []string{accepted, "record:end", "recorded:tool_start", "before:6", "after:9"}
+	if many(0, 1) == 1 {
+		points = nil
+		for len(points) < 200 {
+			points = append(points, killPoints(t, e2e.Postgres)...)
+		}
+		points = points[:200]
+	}
+	t.Logf("%d kill points", len(points))
+	for i, point := range points {
+		t.Run(strings.NewReplacer(":", "_", "/", "").Replace(point)+fmt.Sprint("_", i), func(t *testing.T) {
+			t.Parallel()
+			at, _, _ := strings.Cut(point, "#")
+			for _, wrong := range crash(t, e2e.Postgres, at, protected{}) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
 // A power cut stops the program and a broker that had not synced anything. The partly streamed
 // answer is lost, but every request still gets exactly one answer.
 func TestAPowerCutOfProgramAndBrokerLosesNoAnswer(t *testing.T) {

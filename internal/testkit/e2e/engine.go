@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"testing"
 
 	"lilac/internal/testkit/effort"
@@ -23,8 +24,12 @@ func Redis(t testing.TB) []string {
 // OnRedis returns the environment that selects a Redis server.
 func OnRedis(s *redistest.Server) []string { return []string{"LILAC_BUS_URL=" + s.URL()} }
 
+// databaseEnv replaces SQLite by PostgreSQL in the tests of [OnEach], if it is "postgres". CI does
+// not set it: the database has its own suites on both engines.
+const databaseEnv = "LILAC_TEST_DB"
+
 // OnEach runs a test in parallel with others, on the default engine or, in CI, on
-// each engine.
+// each engine of the bus.
 func OnEach(t *testing.T, test func(t *testing.T, bus Engine)) {
 	t.Parallel()
 	OnEachAlone(t, func(t *testing.T, bus Engine) {
@@ -36,6 +41,10 @@ func OnEach(t *testing.T, test func(t *testing.T, bus Engine)) {
 // OnEachAlone is like OnEach for tests that need the whole machine: no other test
 // runs at the same time.
 func OnEachAlone(t *testing.T, test func(t *testing.T, bus Engine)) {
+	if os.Getenv(databaseEnv) == "postgres" {
+		t.Run("postgres", func(t *testing.T) { test(t, Postgres) })
+		return
+	}
 	t.Run("sqlite", func(t *testing.T) { test(t, SQLite) })
 	if effort.Full() {
 		t.Run("redis", func(t *testing.T) { test(t, Redis) })

@@ -67,6 +67,29 @@ func TestAnotherModelTakesOverAndTheAnswerSaysSo(t *testing.T) {
 	}
 }
 
+// A provider that asks to wait an hour is not called before, also by the next process.
+func TestADemandedWaitOutlivesAKill(t *testing.T) {
+	first := llmtest.New(t, always(llmtest.Script{Status: 429, RetryAfter: "3600", ErrorType: "rate_limit_error", ErrorMessage: "Come back later."}))
+	second := llmtest.New(t, always(llmtest.Say("I am the second.")))
+	s := e2e.Start(t, twoModels(first, second)...)
+	for range 2 {
+		accepted := s.Prompt(s.NewSession(), "hello", event.Prompt)
+		if story := s.WaitEnded(accepted.RequestID, answerWithin); story.State != string(event.StateDone) || first.Count() != 1 {
+			t.Errorf("the request ended as %s: %s; the first model was called %d times", story.State, story.Detail, first.Count())
+		}
+		s.Kill()
+		s.Restart()
+	}
+	// Control: without the row, the next process asks again.
+	s.Exec("DELETE FROM learned WHERE id LIKE 'breaker/%'")
+	s.Kill()
+	s.Restart()
+	s.WaitEnded(s.Prompt(s.NewSession(), "hello", event.Prompt).RequestID, answerWithin)
+	if first.Count() != 2 {
+		t.Errorf("without what was kept, the first model was called %d times, want 2", first.Count())
+	}
+}
+
 func TestIfEveryModelFailsPeopleSeeWhyEachDid(t *testing.T) {
 	first := llmtest.New(t, always(llmtest.Script{Status: 402, ErrorType: "insufficient_quota", ErrorMessage: "No money."}))
 	second := llmtest.New(t, always(llmtest.Script{Status: 401, ErrorType: "authentication_error", ErrorMessage: "Bad key."}))
@@ -87,6 +110,13 @@ func TestTheModelIsChosenWhereYouTalk(t *testing.T) {
 
 	if text := d.Answered(d.Slash(d.General, d.Ada.ID, "model", nil)); !strings.Contains(text, "The model here is `openai/first`") || !strings.Contains(text, "`anthropic/second`") {
 		t.Errorf("/model says %q", text)
+	}
+	for typed, want := range map[string][]string{"": {"openai/first", "anthropic/second", "default"}, "SEC": {"anthropic/second"}, "zebra": nil} {
+		id := d.Complete(d.General, d.Ada.ID, "model", "name", typed)
+		d.AwaitInteraction(t, id)
+		if got := d.Interaction(id).Choices; !slices.Equal(got, want) {
+			t.Errorf("while %q is typed, %q are suggested", typed, got)
+		}
 	}
 	if text := d.Answered(d.Slash(d.General, d.Ada.ID, "model", map[string]string{"name": "gpt-9"})); !strings.Contains(text, "no single model") {
 		t.Errorf("/model with an unknown name says %q", text)

@@ -3,13 +3,10 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +17,6 @@ import (
 	"time"
 
 	"lilac/internal/agent/rundir"
-	"lilac/internal/engine/db"
 	"lilac/internal/testkit/freeport"
 	"lilac/internal/testkit/logtest"
 )
@@ -157,70 +153,6 @@ func (s *Server) WaitReady() {
 
 // Ready reports whether /readyz returns 200 now.
 func (s *Server) Ready() bool { return s.Request("GET", "/readyz", nil, nil) == http.StatusOK }
-
-// Exec changes the database without the program's knowledge. Controls use it to remove data whose
-// loss the test must notice.
-func (s *Server) Exec(statement string) {
-	s.t.Helper()
-	database, err := sql.Open("sqlite", s.database("_pragma=busy_timeout(10000)"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	_, err = database.Exec(statement)
-	if err := errors.Join(err, database.Close()); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// database returns the URI of the database file. It escapes the path.
-func (s *Server) database(options string) string {
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(s.Dir, "data", db.FileName)}).EscapedPath(), RawQuery: options}).String()
-}
-
-// Count runs a query that counts rows.
-func (s *Server) Count(query string) (n int) {
-	s.t.Helper()
-	database, err := sql.Open("sqlite", s.database("mode=ro&_pragma=busy_timeout(10000)"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	err = database.QueryRow(query).Scan(&n)
-	if err := errors.Join(err, database.Close()); err != nil {
-		s.t.Fatal(err)
-	}
-	return n
-}
-
-// Rows runs a query and returns its rows as strings.
-func (s *Server) Rows(query string) (all [][]string) {
-	s.t.Helper()
-	database, err := sql.Open("sqlite", s.database("mode=ro&_pragma=busy_timeout(10000)"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer database.Close()
-	rows, err := database.Query(query)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		columns, err := rows.Columns()
-		row := make([]string, len(columns))
-		into := make([]any, len(columns))
-		for i := range row {
-			into[i] = &row[i]
-		}
-		if err := errors.Join(err, rows.Scan(into...)); err != nil {
-			s.t.Fatal(err)
-		}
-		all = append(all, row)
-	}
-	if err := rows.Err(); err != nil {
-		s.t.Fatal(err)
-	}
-	return all
-}
 
 // Kill ends the process with kill -9. It does nothing if none is running.
 func (s *Server) Kill() {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -92,8 +91,8 @@ func Start(t testing.TB, settings ...string) *Server {
 
 // New starts a server. The caller must call Remove.
 func New(settings ...string) (_ *Server, err error) {
-	s := &Server{}
-	if s.dir, err = os.MkdirTemp("", "postgrestest"); err != nil {
+	s, err := prepare(0)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -101,21 +100,6 @@ func New(settings ...string) (_ *Server, err error) {
 			err = errors.Join(err, s.Remove())
 		}
 	}()
-	s.data = filepath.Join(s.dir, "data")
-	if s.owner, err = unprivileged(); err != nil {
-		return nil, err
-	}
-	if s.log, err = os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600); err != nil {
-		return nil, err
-	}
-	if s.owner != nil {
-		if err := os.Chown(s.dir, int(s.owner.Uid), int(s.owner.Gid)); err != nil {
-			return nil, err
-		}
-	}
-	if s.port, err = freePort(); err != nil {
-		return nil, err
-	}
 	if err := s.run("initdb", "--pgdata", s.data, "--username", userName, "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"); err != nil {
 		return nil, err
 	}
@@ -124,12 +108,7 @@ func New(settings ...string) (_ *Server, err error) {
 		"fsync = off", "full_page_writes = off", "max_connections = 400", "shared_buffers = 32MB", "autovacuum = off",
 		"max_wal_size = 256MB", "min_wal_size = 32MB", "log_min_messages = warning", "log_statement = none",
 	}, settings...)
-	f, err := os.OpenFile(filepath.Join(s.data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.WriteString("\n" + strings.Join(config, "\n") + "\n")
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := s.configure(config...); err != nil {
 		return nil, err
 	}
 	return s, s.Restart()

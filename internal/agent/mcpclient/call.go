@@ -1,0 +1,234 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
+)
+
+// CodeUnknown is the code of a fault for a call that may have taken effect.
+const CodeUnknown = "outcome_unknown"
+
+// maxErrorText bounds the text of a server's error, in characters.
+const maxErrorText = 4000
+
+// Call calls a tool. show, which may be nil, gets lines about the progress.
+func (s *Servers) Call(ctx context.Context, server, tool string, input json.RawMessage, show func(line string)) (Result, error) {
+	one, err := s.find(server)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	var out Result
+	err = one.call(ctx, func(ctx context.Context, live *connection) error {
+		params := &mcp.CallToolParams{Name: tool, Arguments: input}
+		if token := live.progress.add(server+"."+tool, show); token != "" {
+			defer live.progress.remove(token)
+			params.SetProgressToken(token)
+		}
+		result, err := live.session.CallTool(ctx, params)
+		if err != nil {
+			return err
+		}
+		if result.NeedsInput() {
+			return fault.New(fault.Denied, "The MCP server %s asks for input from a person, which is not supported.", server)
+		}
+		out, err = readResult(server, result)
+		return err
+	})
+	return out, err
+}
+
+// Read reads a resource.
+func (s *Servers) Read(ctx context.Context, server, uri string) (Result, error) {
+	one, err := s.find(server)
+	if err != nil {
+		return Result{}, err
+	}
+	var out Result
+	err = one.call(ctx, func(ctx context.Context, live *connection) error {
+		result, err := live.session.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
+		if err != nil {
+			return err
+		}
+		for _, c := range result.Contents {
+			if c != nil {
+				out.Content = append(out.Content, resourceContent(c))
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Prompt returns the messages of a prompt, in the form of the protocol.
+func (s *Servers) Prompt(ctx context.Context, server, name string, arguments map[string]string) (messages []Message, err error) {
+	one, err := s.find(server)
+	if err != nil {
+		return nil, err
+	}
+	err = one.call(ctx, func(ctx context.Context, live *connection) error {
+		result, err := live.session.GetPrompt(ctx, &mcp.GetPromptParams{Name: name, Arguments: arguments})
+		if err != nil {
+			return err
+		}
+		for _, m := range result.Messages {
+			if m != nil {
+				messages = append(messages, Message{Role: string(m.Role), Content: content(m.Content)})
+			}
+		}
+		return nil
+	})
+	return messages, err
+}
+
+// call runs one request to the server, within its limits.
+func (s *server) call(ctx context.Context, do func(context.Context, *connection) error) error {
+	select {
+	case s.calls <- struct{}{}:
+		defer func() { <-s.calls }()
+	default:
+		return fault.New(fault.RateLimited, "The MCP server %s works on %d calls already; try again when one has ended.", s.name, maxCalls)
+	}
+	select {
+	case <-s.settled:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.mu.Lock()
+	live, trouble, state := s.live, s.trouble, s.state
+	s.mu.Unlock()
+	if live == nil {
+		return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s. It is started again by itself.", s.name, state, trouble)
+	}
+	limit := s.config.callTime()
+	slow := fault.New(fault.Timeout, "The MCP server %s did not answer within %s. Whether the call took effect is not known: check before you repeat it.", s.name, limit)
+	slow.Code = CodeUnknown
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, slow)
+	defer cancel()
+	err := do(ctx, live)
+	live.note(err, errors.Is(context.Cause(ctx), slow))
+	return s.explain(ctx, live, err)
+}
+
+// note counts calls that time out, and ends a connection that is unusable.
+func (c *connection) note(err error, slow bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch _, answered := isWire(err); {
+	case err != nil && slow:
+		if c.timeouts++; c.timeouts >= maxTimeouts {
+			c.stop(errHung)
+		}
+	case errors.Is(err, mcp.ErrSessionMissing):
+		c.stop(err)
+	case err == nil || answered:
+		c.timeouts = 0
+	}
+}
+
+// explain turns the error of a call into a fault.
+func (s *server) explain(ctx context.Context, live *connection, err error) error {
+	var known *fault.Error
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &known):
+		return err
+	}
+	if wire, ok := isWire(err); ok {
+		message := fmt.Sprintf("The MCP server %s refused the call: %s", s.name, text.TruncateRunes(text.Sanitize(wire.Message), maxErrorText))
+		kind := fault.Conflict
+		if wire.Code == jsonrpc.CodeInvalidParams {
+			kind = fault.Invalid
+		}
+		return fault.Wrap(kind, err, "%s", message)
+	}
+	why := "the connection broke off"
+	select {
+	case <-live.over:
+		s.mu.Lock()
+		why = s.trouble
+		s.mu.Unlock()
+	case <-time.After(endTime):
+	}
+	lost := fault.Wrap(fault.Unavailable, err, "The MCP server %s ended during the call (%s). Whether the call took effect is not known: check before you repeat it.", s.name, why)
+	lost.Code = CodeUnknown
+	return lost
+}
+
+// endTime is how long a call waits for the reason why its server ended.
+const endTime = time.Second
+
+// progress passes the progress of calls on.
+type progress struct {
+	mu    sync.Mutex
+	next  int
+	calls map[string]*shown
+}
+
+// shown is a call whose progress people see.
+type shown struct {
+	name string
+	show func(string)
+	last time.Time
+}
+
+// progressPause is the least time between two lines of a call.
+const progressPause = 200 * time.Millisecond
+
+// add returns the token of a call, or "" if nobody sees its progress.
+func (p *progress) add(name string, show func(string)) (token string) {
+	if show == nil {
+		return ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls == nil {
+		p.calls = map[string]*shown{}
+	}
+	p.next++
+	token = strconv.Itoa(p.next)
+	p.calls[token] = &shown{name: name, show: show}
+	return token
+}
+
+func (p *progress) remove(token string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.calls, token)
+}
+
+// handle shows a notification about a call. It never blocks.
+func (p *progress) handle(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+	if r.Params == nil {
+		return
+	}
+	token, _ := r.Params.ProgressToken.(string)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call := p.calls[token]
+	if call == nil || time.Since(call.last) < progressPause {
+		return
+	}
+	call.last = time.Now()
+	line := call.name + ": " + strconv.FormatFloat(r.Params.Progress, 'g', 6, 64)
+	if r.Params.Total > 0 {
+		line += "/" + strconv.FormatFloat(r.Params.Total, 'g', 6, 64)
+	}
+	call.show(text.TruncateRunes(text.SingleLine(line+" "+r.Params.Message), 200))
+}

@@ -1,0 +1,135 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/text"
+)
+
+// Offer is what one server offers.
+type Offer struct {
+	// Server is its name in callables.
+	Server string
+	// Tools are sorted by name.
+	Tools              []Tool
+	Resources, Prompts bool
+	// dropped says what was left out, or "".
+	dropped string
+}
+
+// Tool is a tool of a server. Its texts are the server's.
+type Tool struct {
+	Name, Title, Description string
+	// Schema is the JSON schema of the input.
+	Schema json.RawMessage
+	// ReadOnly, Destructive and Idempotent are the server's claims about the tool.
+	ReadOnly, Destructive, Idempotent bool
+}
+
+const (
+	// maxTools bounds the tools of one server, and maxPages the pages of a list.
+	maxTools = 1000
+	maxPages = 50
+	// maxDescription and maxSchema bound the texts of one tool, in bytes, and maxCatalog
+	// those of all tools together.
+	maxDescription = 16 << 10
+	maxSchema      = 128 << 10
+	maxCatalog     = 8 << 20
+)
+
+// toolName matches the names that a tool may have. The protocol recommends up to 128
+// letters, digits, underscores, hyphens and dots.
+var toolName = lazyregexp.New(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
+const maxToolName = 128
+
+// reserved are the names of the callables for resources and prompts.
+var reserved = []string{"resources", "prompts"}
+
+// Usable reports whether a tool with this name can be a callable.
+func usable(name string) bool {
+	first, _, _ := strings.Cut(name, ".")
+	return len(name) <= maxToolName && toolName().MatchString(name) && !slices.Contains(reserved, first)
+}
+
+// list asks a server what it offers.
+func list(ctx context.Context, name string, session *mcp.ClientSession, without []string) (Offer, error) {
+	out := Offer{Server: name}
+	caps := session.InitializeResult().Capabilities
+	if caps == nil {
+		caps = &mcp.ServerCapabilities{}
+	}
+	out.Resources, out.Prompts = caps.Resources != nil, caps.Prompts != nil
+	if caps.Tools == nil {
+		return out, nil
+	}
+	var dropped []string
+	size, seen := 0, map[string]bool{}
+	params := &mcp.ListToolsParams{}
+	for page := 0; ; page++ {
+		if page == maxPages {
+			dropped = append(dropped, fmt.Sprintf("pages after the first %d", maxPages))
+			break
+		}
+		result, err := session.ListTools(ctx, params)
+		if err != nil {
+			return out, fmt.Errorf("list tools: %w", err)
+		}
+		for _, t := range result.Tools {
+			if t == nil || slices.Contains(without, t.Name) {
+				continue
+			}
+			tool, err := readTool(t)
+			size += len(tool.Schema) + len(tool.Description)
+			switch {
+			case err != nil, seen[t.Name], len(out.Tools) >= maxTools, size > maxCatalog:
+				dropped = append(dropped, text.TruncateRunes(text.SingleLine(t.Name), 40))
+				continue
+			}
+			seen[t.Name] = true
+			out.Tools = append(out.Tools, tool)
+		}
+		if result.NextCursor == "" || result.NextCursor == params.Cursor {
+			break
+		}
+		params = &mcp.ListToolsParams{Cursor: result.NextCursor}
+	}
+	slices.SortFunc(out.Tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	if n := len(dropped); n > 0 {
+		out.dropped = fmt.Sprintf("%d tools are left out, because their names or sizes are not allowed: %s", n, strings.Join(dropped[:min(n, 5)], ", "))
+	}
+	return out, nil
+}
+
+// readTool checks a tool.
+func readTool(t *mcp.Tool) (Tool, error) {
+	out := Tool{Name: t.Name, Title: t.Title, Description: text.TruncateWith(text.Sanitize(t.Description), maxDescription, "…")}
+	if !usable(t.Name) {
+		return out, fault.New(fault.Invalid, "The tool %q has a name that cannot be used.", t.Name)
+	}
+	schema, err := json.Marshal(t.InputSchema)
+	if err != nil || len(schema) > maxSchema {
+		return out, fault.New(fault.Invalid, "The tool %q has a schema that is too large.", t.Name)
+	}
+	if string(schema) == "null" {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	out.Schema, out.Destructive = schema, true
+	if a := t.Annotations; a != nil {
+		out.ReadOnly, out.Idempotent = a.ReadOnlyHint, a.IdempotentHint
+		out.Destructive = !a.ReadOnlyHint && (a.DestructiveHint == nil || *a.DestructiveHint)
+		if out.Title == "" {
+			out.Title = a.Title
+		}
+	}
+	out.Title = text.TruncateRunes(text.SingleLine(out.Title), 200)
+	return out, nil
+}

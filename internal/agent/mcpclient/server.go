@@ -1,0 +1,345 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"lilac/internal/agent/egress"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
+)
+
+// server supervises one server.
+type server struct {
+	o         *Options
+	number    int
+	name, key string
+	config    ServerConfig
+	log       *slog.Logger
+	// dir is its private directory; only run uses it.
+	dir string
+	// settled is closed when the first start has succeeded or failed, or the entry is gone.
+	settled    chan struct{}
+	settleOnce sync.Once
+	// cancel ends run; the mutex of Servers guards it.
+	cancel  context.CancelFunc
+	notices notices
+	calls   chan struct{}
+
+	mu       sync.Mutex
+	state    State
+	since    time.Time
+	trouble  string
+	restarts int
+	// live is the connection while the state is Ready.
+	live *connection
+}
+
+// maxCalls bounds the calls of one server at a time, so that a server that hangs leaves
+// room for the calls of others.
+const maxCalls = 8
+
+func newServer(o *Options, number int, name, key string, config ServerConfig) *server {
+	s := &server{
+		o: o, number: number, name: name, key: key, config: config, log: o.Logger.With("mcp_server", name),
+		settled: make(chan struct{}), state: Starting, since: time.Now(), calls: make(chan struct{}, maxCalls),
+	}
+	s.notices.wake = make(chan struct{}, 1)
+	if config.Disabled {
+		s.state = Disabled
+	}
+	return s
+}
+
+// stop ends run, and calls that wait for the first start.
+func (s *server) stop() {
+	s.settleOnce.Do(func() { close(s.settled) })
+	if s.cancel != nil {
+		s.cancel()
+	}
+}
+
+// run keeps the server running until ctx ends.
+func (s *server) run(ctx context.Context) {
+	for failures := 0; ; {
+		s.set(Starting, nil)
+		lived, err := s.serve(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		var pause time.Duration
+		failures, pause = s.o.limits.backoff(failures, lived)
+		s.fail(err, pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+func (s *server) set(state State, live *connection) {
+	s.mu.Lock()
+	s.state, s.since, s.live = state, time.Now(), live
+	if live != nil {
+		s.trouble = live.offer.dropped
+	}
+	s.mu.Unlock()
+	if state != Starting {
+		s.settleOnce.Do(func() { close(s.settled) })
+	}
+}
+
+func (s *server) fail(err error, pause time.Duration) {
+	why := text.TruncateRunes(text.SingleLine(reason(err)), 500)
+	s.log.Warn("an MCP server does not work", "reason", why, "next_start_ms", pause.Milliseconds())
+	s.mu.Lock()
+	s.restarts++
+	s.trouble = why
+	s.mu.Unlock()
+	s.set(Waiting, nil)
+}
+
+// reason returns the text of an error for people.
+func reason(err error) string {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return known.Message
+	}
+	if err == nil {
+		return "it ended the connection"
+	}
+	return err.Error()
+}
+
+func (s *server) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := Status{
+		Name: s.name, Key: s.key, Transport: s.config.transport(), State: s.state, Trouble: s.trouble, Restarts: s.restarts, Since: s.since.UnixMilli(),
+	}
+	if s.live != nil {
+		out.Tools, out.Resources, out.Prompts = len(s.live.offer.Tools), s.live.offer.Resources, s.live.offer.Prompts
+		out.Product, out.Protocol = s.live.product, s.live.protocol
+	}
+	return out
+}
+
+func (s *server) offer() (Offer, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil {
+		return Offer{}, false
+	}
+	return s.live.offer, true
+}
+
+// connection is a connection that works.
+type connection struct {
+	session           *mcp.ClientSession
+	offer             Offer
+	product, protocol string
+	progress          *progress
+	// stop ends the connection with a cause.
+	stop context.CancelCauseFunc
+	// over is closed when the connection has ended.
+	over chan struct{}
+
+	mu       sync.Mutex
+	timeouts int
+}
+
+// errHung ends the connection of a server that hangs.
+var errHung = fault.New(fault.Unavailable, "it did not answer %d calls in a row in time", maxTimeouts)
+
+// serve starts the server, and returns when it has ended. lived is how long it was ready.
+func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	live := &connection{progress: &progress{}, stop: stop, over: make(chan struct{})}
+	defer close(live.over)
+	var transport mcp.Transport
+	var started *process
+	switch s.config.transport() {
+	case transportStdio:
+		if started, err = s.startProcess(ctx, stop); err != nil {
+			return 0, err
+		}
+		transport = started
+		defer func() { stop(nil); <-started.done }()
+	default:
+		client, streamable, err := s.remote(stop)
+		if err != nil {
+			return 0, err
+		}
+		transport = streamable
+		defer client.CloseIdleConnections()
+	}
+	err = s.connect(ctx, transport, live)
+	if err == nil {
+		began := time.Now()
+		s.set(Ready, live)
+		s.log.Info("an MCP server is ready", "tools", len(live.offer.Tools), "product", live.product, "protocol", live.protocol)
+		err = s.follow(ctx, live)
+		lived = time.Since(began)
+		s.set(Starting, nil)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	stop(nil)
+	if live.session != nil {
+		_ = live.session.Close() // it reports how the server reacted to the end
+	}
+	if started != nil {
+		<-started.done
+		if !errors.Is(err, errFlood) && !errors.Is(err, errHung) && !errors.Is(err, errSlow) && !errors.Is(err, context.Canceled) {
+			err = fault.Wrap(fault.Unavailable, err, "%s", started.ended())
+		}
+	}
+	return lived, err
+}
+
+// remote returns the client for an HTTP server.
+func (s *server) remote(stop context.CancelCauseFunc) (*http.Client, mcp.Transport, error) {
+	endpoint, err := s.config.endpoint()
+	if err != nil {
+		return nil, nil, err
+	}
+	headers := map[string]string{}
+	for name, value := range s.config.Headers {
+		headers[name] = value.Reveal()
+	}
+	flood := s.meter(stop)
+	client := egress.NewService(egress.ServiceOptions{
+		Origin: endpoint, Internal: s.config.Internal, Headers: headers, BodyBytes: int64(s.o.limits.message), Read: flood.add,
+	})
+	return client, &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}, nil
+}
+
+// errSlow is the reason when a server does not start in time.
+var errSlow = fault.New(fault.Timeout, "it did not start in time; startTimeout can give it longer")
+
+// connect begins the session and lists what the server offers, in time.
+func (s *server) connect(ctx context.Context, transport mcp.Transport, live *connection) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.config.startTime(), errSlow)
+	defer cancel()
+	err := s.begin(ctx, transport, live)
+	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
+		return errSlow
+	}
+	return err
+}
+
+func (s *server) begin(ctx context.Context, transport mcp.Transport, live *connection) error {
+	// A server that reads but does not answer must not keep the connection open.
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errSlow) {
+			live.stop(errSlow)
+		}
+	})()
+	client := mcp.NewClient(&mcp.Implementation{Name: "lilac", Title: "Lilac", Version: cmp.Or(s.o.Version, "dev")}, &mcp.ClientOptions{
+		// Without roots and sampling: a server must not ask for them.
+		Capabilities:                &mcp.ClientCapabilities{},
+		ProgressNotificationHandler: live.progress.handle,
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.notices.add(ToolsChanged, "") },
+		PromptListChangedHandler:    func(context.Context, *mcp.PromptListChangedRequest) { s.notices.add(PromptsChanged, "") },
+		ResourceListChangedHandler:  func(context.Context, *mcp.ResourceListChangedRequest) { s.notices.add(ResourcesChanged, "") },
+		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
+			if r.Params != nil {
+				s.notices.add(ResourceUpdated, r.Params.URI)
+			}
+		},
+	})
+	session, err := client.Connect(ctx, transport, nil)
+	if err != nil {
+		return fmt.Errorf("begin the session: %w", err)
+	}
+	live.session = session
+	if got := session.InitializeResult(); got.ServerInfo != nil {
+		live.product = text.TruncateRunes(text.SingleLine(got.ServerInfo.Name+" "+got.ServerInfo.Version), 100)
+	}
+	live.protocol = session.InitializeResult().ProtocolVersion
+	if live.offer, err = list(ctx, s.name, session, s.config.DisabledTools); err != nil {
+		return err
+	}
+	for _, uri := range s.config.Watch {
+		if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: uri}); err != nil {
+			live.offer.dropped = fmt.Sprintf("the resource %s cannot be watched: %s", uri, reason(err))
+		}
+	}
+	return nil
+}
+
+// follow handles the notifications of a connection until it ends.
+func (s *server) follow(ctx context.Context, live *connection) error {
+	ended := make(chan error, 1)
+	go func() { ended <- live.session.Wait() }() // serve closes the session, which ends it
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	<-pause.C
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-ended:
+			return err
+		case <-s.notices.wake:
+		}
+		// A server that announces changes all the time is asked once in a while.
+		pause.Reset(s.o.limits.pause)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-ended:
+			return err
+		case <-pause.C:
+		}
+		if err := s.refresh(ctx, live); err != nil {
+			return err
+		}
+	}
+}
+
+// refresh lists the tools again if they have changed, and publishes the notices.
+func (s *server) refresh(ctx context.Context, live *connection) error {
+	for _, n := range s.notices.take() {
+		n.Server = s.name
+		if n.Kind == ToolsChanged {
+			asking, cancel := context.WithTimeoutCause(ctx, s.config.startTime(), errSlow)
+			offer, err := list(asking, s.name, live.session, s.config.DisabledTools)
+			cancel()
+			if err != nil {
+				return err
+			}
+			s.mu.Lock()
+			n.Added, n.Removed = difference(live.offer.Tools, offer.Tools)
+			live.offer, s.trouble = offer, offer.dropped
+			s.mu.Unlock()
+		}
+		if s.o.Publish == nil {
+			continue
+		}
+		if err := s.o.Publish(ctx, n); err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot publish what an MCP server announced", "kind", n.Kind, "error", err)
+		}
+	}
+	return nil
+}
+
+// isWire reports whether an error is the server's answer to a request.
+func isWire(err error) (*jsonrpc.Error, bool) {
+	var wire *jsonrpc.Error
+	return wire, errors.As(err, &wire)
+}

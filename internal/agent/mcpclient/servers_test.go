@@ -1,0 +1,290 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"lilac/internal/foundation/fault"
+)
+
+func input(t testing.TB, v any) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// onHTTP returns the entry of a fake HTTP server.
+func onHTTP(t testing.TB, stateless bool) ServerConfig {
+	t.Helper()
+	server := fake("good")
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
+	t.Cleanup(web.CloseClientConnections)
+	t.Cleanup(web.Close)
+	return ServerConfig{URL: web.URL + "/mcp"}
+}
+
+func TestTypesOfResultsAreKept(t *testing.T) {
+	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false), "stateless": onHTTP(t, true)} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, Options{}, map[string]ServerConfig{"Fake One": entry})
+			offers := s.Offers()
+			if len(offers) != 1 || offers[0].Server != "fake-one" || !offers[0].Resources || !offers[0].Prompts {
+				t.Fatalf("it offers %+v: %+v", offers, s.Status())
+			}
+			got, err := s.Call(t.Context(), "fake-one", "media", nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Result{Content: []Content{
+				{Type: TypeText, Text: "see"},
+				{Type: TypeImage, Data: []byte("png"), MimeType: "image/png"},
+				{Type: TypeAudio, Data: []byte("wav"), MimeType: "audio/wav"},
+				{Type: TypeLink, URI: "file:///a", Name: "a"},
+				{Type: TypeResource, URI: "x:b", Text: "inside", MimeType: "text/plain"},
+			}, Structured: json.RawMessage(`{"n":1}`)}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if got, err := s.Call(t.Context(), "fake-one", "echo", input(t, map[string]any{"text": "hi", "n": 2}), nil); err != nil || got.texts() != "hi2" {
+				t.Errorf("echo: %v, %v", got, err)
+			}
+			_, err = s.Call(t.Context(), "fake-one", "fail", nil, nil)
+			if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "the disk is full") {
+				t.Errorf("a tool that fails: %v", err)
+			}
+			if read, err := s.Read(t.Context(), "fake-one", "x:note"); err != nil || read.texts() != "a note" {
+				t.Errorf("read: %v, %v", read, err)
+			}
+			if list, err := s.Resources(t.Context(), "fake-one"); err != nil || len(list) != 1 || list[0].URI != "x:note" {
+				t.Errorf("resources: %v, %v", list, err)
+			}
+			if list, err := s.Prompts(t.Context(), "fake-one"); err != nil || len(list) != 1 || !list[0].Arguments[0].Required {
+				t.Errorf("prompts: %v, %v", list, err)
+			}
+			if messages, err := s.Prompt(t.Context(), "fake-one", "greet", map[string]string{"who": "Ann"}); err != nil || messages[0].Content.Text != "Greet Ann" {
+				t.Errorf("prompt: %v, %v", messages, err)
+			}
+			if _, err := s.Call(t.Context(), "fake-one", "missing", nil, nil); fault.KindOf(err) != fault.Invalid {
+				t.Errorf("a tool that does not exist: %v", err)
+			}
+		})
+	}
+}
+
+func TestProgressIsShownInOneLine(t *testing.T) {
+	s := serve(t, Options{}, map[string]ServerConfig{"fake": stdioFake(t, "good")})
+	var mu sync.Mutex
+	var lines []string
+	_, err := s.Call(t.Context(), "fake", "progress", nil, func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if err != nil || !slices.Equal(lines, []string{"fake.progress: 1/3 half[31m way"}) {
+		t.Errorf("it showed %q, %v", lines, err)
+	}
+}
+
+func TestACallOfAServerThatEndsHasAnUnknownOutcome(t *testing.T) {
+	s := serve(t, Options{}, map[string]ServerConfig{"fake": stdioFake(t, "good"), "other": stdioFake(t, "good")})
+	_, err := s.Call(t.Context(), "fake", "crash", nil, nil)
+	if wire := fault.ToWire(err); wire.Code != CodeUnknown || !strings.Contains(wire.Message, "not known") {
+		t.Errorf("the call of a server that crashes: %v", err)
+	}
+	eventually(t, "it works again", func() bool {
+		got, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "back"}), nil)
+		return err == nil && got.texts() == "back0"
+	})
+	for _, status := range s.Status() {
+		if want := map[string]int{"fake": 1, "other": 0}[status.Name]; status.Restarts != want {
+			t.Errorf("%s was restarted %d times, not %d", status.Name, status.Restarts, want)
+		}
+	}
+}
+
+func TestAServerThatHangsIsRestarted(t *testing.T) {
+	entry := stdioFake(t, "good")
+	entry.Timeout = Timeout(100 * time.Millisecond)
+	s := serve(t, Options{}, map[string]ServerConfig{"fake": entry})
+	for range maxTimeouts {
+		if _, err := s.Call(t.Context(), "fake", "hang", nil, nil); fault.KindOf(err) != fault.Timeout {
+			t.Fatalf("a call that hangs: %v", err)
+		}
+	}
+	eventually(t, "it is restarted", func() bool { return s.Status()[0].Restarts == 1 && s.Status()[0].State == Ready })
+}
+
+func TestServersThatFailHarmOnlyThemselves(t *testing.T) {
+	entries := map[string]ServerConfig{"good": stdioFake(t, "good"), "off": {Disabled: true}, "remote": {URL: "http://127.0.0.1:1/mcp"}}
+	for _, kind := range []string{"mute", "dies", "garbage"} {
+		entry := stdioFake(t, kind)
+		entry.Start = 300_000_000 // 300 ms
+		entries[kind] = entry
+	}
+	entries["missing"] = ServerConfig{Command: "no-such-program"}
+	s := serve(t, Options{limits: limits{backoff: func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }}}, entries)
+	want := map[string]string{
+		"good": "", "mute": "did not start in time", "dies": "exit code 3; its last words: the key is missing", "garbage": "",
+		"missing": "not installed", "remote": "connection refused", "off": "",
+	}
+	for _, status := range s.Status() {
+		if !strings.Contains(status.Trouble, want[status.Name]) || (status.State == Ready) != (status.Name == "good") {
+			t.Errorf("%s is %s: %q", status.Name, status.State, status.Trouble)
+		}
+	}
+	if _, err := s.Call(t.Context(), "dies", "echo", nil, nil); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "the key is missing") {
+		t.Errorf("a call of a server that does not work: %v", err)
+	}
+	if got, err := s.Call(t.Context(), "good", "echo", input(t, map[string]any{"text": "x"}), nil); err != nil || got.texts() != "x0" {
+		t.Errorf("a call of the server that works: %v, %v", got, err)
+	}
+}
+
+func TestResultsAndFloodsAreBounded(t *testing.T) {
+	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false)} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, Options{limits: limits{message: 1 << 18, minute: 8 << 20}}, map[string]ServerConfig{"fake": entry})
+			if _, err := s.Call(t.Context(), "fake", "big", input(t, map[string]any{"n": 6}), nil); fault.ToWire(err).Code != CodeUnknown {
+				t.Errorf("a result of 6 MiB: %v", err)
+			}
+			eventually(t, "it works again", func() bool {
+				_, err := s.Call(t.Context(), "fake", "echo", nil, nil)
+				return err == nil
+			})
+			if _, err := s.Call(t.Context(), "fake", "flood", nil, nil); err == nil {
+				t.Error("a flood ended well")
+			}
+			eventually(t, "the flood is ended", func() bool { return s.Status()[0].Restarts >= 2 })
+		})
+	}
+}
+
+func TestNamesOfToolsCannotShadow(t *testing.T) {
+	s := serve(t, Options{}, map[string]ServerConfig{"fake": stdioFake(t, "shadow")})
+	var names []string
+	for _, tool := range s.Offers()[0].Tools {
+		names = append(names, tool.Name)
+		if first, _, _ := strings.Cut(tool.Name, "."); slices.Contains(reserved, first) || strings.ContainsAny(tool.Name, " \n/") || len(tool.Name) > maxToolName {
+			t.Errorf("it offers a tool %q", tool.Name)
+		}
+	}
+	if !slices.Contains(names, "bash") || !slices.Contains(names, "surface.messages.send") { // below mcp.fake they shadow nothing
+		t.Errorf("it offers %q", names)
+	}
+	if trouble := s.Status()[0].Trouble; !strings.Contains(trouble, "left out") {
+		t.Errorf("nothing says that tools are left out: %q", trouble)
+	}
+}
+
+func TestChangesAreListedAndPublished(t *testing.T) {
+	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false)} {
+		t.Run(name, func(t *testing.T) {
+			entry.Watch = []string{"x:note"}
+			published := make(chan Notice, 16)
+			s := serve(t, Options{Publish: func(_ context.Context, n Notice) error { published <- n; return nil }}, map[string]ServerConfig{"fake": entry})
+			if _, err := s.Call(t.Context(), "fake", "change", input(t, map[string]any{"text": "fresh"}), nil); err != nil {
+				t.Fatal(err)
+			}
+			want := map[Kind]Notice{
+				ToolsChanged:    {Server: "fake", Kind: ToolsChanged, Added: []string{"fresh"}},
+				ResourceUpdated: {Server: "fake", Kind: ResourceUpdated, URI: "x:note"},
+			}
+			for len(want) > 0 {
+				select {
+				case n := <-published:
+					if diff := cmp.Diff(want[n.Kind], n); diff != "" {
+						t.Error(diff)
+					}
+					delete(want, n.Kind)
+				case <-time.After(20 * time.Second):
+					t.Fatalf("not published: %v", want)
+				}
+			}
+			if got, err := s.Call(t.Context(), "fake", "fresh", nil, nil); err != nil || got.texts() != "new" {
+				t.Errorf("the new tool: %v, %v", got, err)
+			}
+			if !slices.ContainsFunc(s.Offers()[0].Tools, func(t Tool) bool { return t.Name == "fresh" }) {
+				t.Error("the new tool is not listed")
+			}
+		})
+	}
+}
+
+func TestSetKeepsServersWhoseEntryDidNotChange(t *testing.T) {
+	same, changed := stdioFake(t, "good"), stdioFake(t, "good")
+	s := serve(t, Options{}, map[string]ServerConfig{"same": same, "changed": changed, "gone": stdioFake(t, "good")})
+	before := map[string]int64{}
+	for _, status := range s.Status() {
+		before[status.Name] = status.Since
+	}
+	changed.DisabledTools = []string{"echo"}
+	s.Set(map[string]ServerConfig{"same": same, "changed": changed, "new": stdioFake(t, "good")})
+	s.Settle(t.Context())
+	for _, status := range s.Status() {
+		if kept := status.Since == before[status.Name]; status.State != Ready || kept != (status.Name == "same") {
+			t.Errorf("%+v, kept %v", status, kept)
+		}
+	}
+	if got := s.Names(); !slices.Equal(got, []string{"changed", "new", "same"}) {
+		t.Errorf("the servers are %q", got)
+	}
+	for _, offer := range s.Offers() {
+		if offer.Server == "changed" && slices.ContainsFunc(offer.Tools, func(t Tool) bool { return t.Name == "echo" }) {
+			t.Error("a tool that is disabled is offered")
+		}
+	}
+}
+
+func TestCallsOfOneServerAreBounded(t *testing.T) {
+	s := serve(t, Options{}, map[string]ServerConfig{"fake": stdioFake(t, "good"), "other": stdioFake(t, "good")})
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	for range maxCalls {
+		calls.Go(func() {
+			for ctx.Err() == nil { // the calls below may take its place
+				_, _ = s.Call(ctx, "fake", "hang", nil, nil)
+			}
+		})
+	}
+	eventually(t, "the server is busy", func() bool {
+		_, err := s.Call(t.Context(), "fake", "echo", nil, nil)
+		return fault.KindOf(err) == fault.RateLimited
+	})
+	if _, err := s.Call(t.Context(), "other", "echo", nil, nil); err != nil {
+		t.Errorf("a call of another server: %v", err)
+	}
+	cancel()
+	calls.Wait()
+}
+
+func TestBackoff(t *testing.T) {
+	failures, pause := 0, time.Duration(0)
+	for _, c := range []struct {
+		lived, want time.Duration
+	}{{0, time.Second}, {0, 2 * time.Second}, {time.Second, 4 * time.Second}, {2 * time.Minute, time.Second}, {0, 2 * time.Second}} {
+		if failures, pause = Backoff(failures, c.lived); pause != c.want {
+			t.Errorf("after %s: %s, not %s", c.lived, pause, c.want)
+		}
+	}
+	for range 100 {
+		failures, pause = Backoff(failures, 0)
+	}
+	if pause != maxPause {
+		t.Errorf("the longest pause is %s", pause)
+	}
+}

@@ -1,0 +1,221 @@
+package mcpclient
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"lilac/internal/agent/egress"
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
+)
+
+const (
+	// writeTime limits how long a stdio server may refuse to read a message.
+	writeTime = 10 * time.Second
+	// stderrBytes is how much of a server's standard error is kept to explain its end.
+	stderrBytes = 2 << 10
+)
+
+// process is a running stdio server.
+type process struct {
+	mcp.IOTransport
+	done   chan struct{} // closed when no process of the server is left
+	stderr *tail
+	// result and err may be read after done.
+	result sandbox.Result
+	err    error
+}
+
+// startProcess starts a stdio server in the sandbox. The server ends with ctx; stop ends
+// it with a cause.
+func (s *server) startProcess(ctx context.Context, stop context.CancelCauseFunc) (*process, error) {
+	policy, dir, err := s.policy()
+	if err != nil {
+		return nil, err
+	}
+	command := sandbox.Command{Argv: append([]string{s.config.Command}, s.config.Args...), Dir: dir}
+	for name, value := range s.config.Env {
+		command.Env = append(command.Env, name+"="+value.Reveal())
+	}
+	slices.Sort(command.Env)
+	closeGate := func() {}
+	if rules := s.config.rules(); len(rules) > 0 {
+		proxy, err := egress.Open(egress.Options{Rules: rules, Dir: s.dir, Logger: s.log})
+		if err != nil {
+			return nil, fmt.Errorf("open the network of an MCP server: %w", err)
+		}
+		gate, err := proxy.Open(ctx, s.log)
+		if err != nil {
+			return nil, err
+		}
+		policy.Proxy = gate.Path()
+		// Programs on Node.js use a proxy only if this variable says so.
+		command.Env = append([]string{"NODE_USE_ENV_PROXY=1"}, command.Env...)
+		closeGate = func() { _ = gate.Close() }
+	}
+	input, write, err := os.Pipe()
+	if err != nil {
+		closeGate()
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	read, output := io.Pipe()
+	p := &process{done: make(chan struct{}), stderr: &tail{limit: stderrBytes}}
+	p.IOTransport = mcp.IOTransport{Reader: read, Writer: patientWriter{write}, MaxLineLength: s.o.limits.message}
+	flood := s.meter(stop)
+	command.Input, command.Stdout, command.Stderr = input, &metered{output, flood}, &metered{p.stderr, flood}
+	// Output that nobody reads must not keep the command from ending.
+	unblock := context.AfterFunc(ctx, func() { _ = read.Close() })
+	go func() {
+		defer close(p.done)
+		p.result, p.err = s.o.Sandbox.Run(ctx, command, policy)
+		unblock()
+		_, _, _ = output.Close(), input.Close(), write.Close()
+		closeGate()
+	}()
+	return p, nil
+}
+
+// policy returns what a stdio server may see, and the directory in which it starts.
+func (s *server) policy() (policy sandbox.Policy, dir string, err error) {
+	policy = s.o.Policy
+	policy.Limits.OutputBytes = math.MaxInt64 // it runs for long; its meter bounds it
+	if s.config.Memory > 0 {
+		policy.Limits.MemoryBytes = int64(s.config.Memory)
+	}
+	policy.TmpBytes = s.o.TmpBytes
+	if s.o.Home != nil {
+		if policy.Home, err = s.o.Home(s.name); err != nil {
+			return policy, "", err
+		}
+	}
+	s.dir = filepath.Join(s.o.Dir, "mcp-"+strconv.Itoa(s.number))
+	own := filepath.Join(s.dir, "work")
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return policy, "", fmt.Errorf("make a directory for an MCP server: %w", err)
+	}
+	policy.Binds = slices.Clone(policy.Binds)
+	switch s.config.Files {
+	case filesRead, filesNone:
+		for i := range policy.Binds {
+			policy.Binds[i].Writable = false
+		}
+		if s.config.Files == filesRead {
+			policy.Binds = append(policy.Binds, sandbox.Bind{Source: policy.Workspace})
+		}
+		policy.Workspace = own
+		return policy, "", nil
+	}
+	return policy, s.config.CWD, nil
+}
+
+// ended explains the end of the process.
+func (p *process) ended() string {
+	said := strings.TrimSpace(p.stderr.String())
+	if at := strings.LastIndexByte(said, '\n'); at >= 0 && len(said)-at > 20 {
+		said = said[at+1:]
+	}
+	said = text.TruncateRunes(text.SingleLine(said), 300)
+	out := fmt.Sprintf("it ended with exit code %d", p.result.ExitCode)
+	switch {
+	case p.err != nil:
+		return fault.ToWire(p.err).Message
+	case p.result.Exceeded != "":
+		out = "it exceeded its limit of " + string(p.result.Exceeded)
+	case p.result.Signal != 0:
+		out = fmt.Sprintf("it was killed by signal %d", p.result.Signal)
+	}
+	if said != "" {
+		out += "; its last words: " + said
+	}
+	return out
+}
+
+// patientWriter writes to a pipe, and fails if nobody reads it for a while.
+type patientWriter struct{ *os.File }
+
+func (w patientWriter) Write(b []byte) (int, error) {
+	if err := w.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+		return 0, err
+	}
+	return w.File.Write(b)
+}
+
+// meter counts the bytes that a server sends.
+type meter struct {
+	limit int64
+	now   func() time.Time
+	stop  func()
+
+	mu    sync.Mutex
+	since time.Time
+	bytes int64
+}
+
+// meter returns a meter that stops the server if it sends too much.
+func (s *server) meter(stop context.CancelCauseFunc) *meter {
+	return &meter{limit: s.o.limits.minute, now: time.Now, stop: func() { stop(errFlood) }}
+}
+
+var errFlood = fault.New(fault.TooLarge, "it sent more than a server may send in a minute")
+
+// add counts n bytes, and returns an error if they are too many.
+func (m *meter) add(n int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.now(); now.Sub(m.since) > time.Minute {
+		m.since, m.bytes = now, 0
+	}
+	if m.bytes += int64(n); m.bytes > m.limit {
+		m.stop()
+		return errFlood
+	}
+	return nil
+}
+
+// metered counts what is written to a writer.
+type metered struct {
+	to    io.Writer
+	count *meter
+}
+
+func (w *metered) Write(b []byte) (int, error) {
+	if err := w.count.add(len(b)); err != nil {
+		return 0, err
+	}
+	return w.to.Write(b)
+}
+
+// tail keeps the last bytes that are written to it.
+type tail struct {
+	limit int
+
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, b[max(0, len(b)-t.limit):]...)
+	t.buf = bytes.Clone(t.buf[max(0, len(t.buf)-t.limit):])
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.ToValidUTF8(t.buf, nil))
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/agent/mcpclient"
+	"lilac/internal/app"
+	"lilac/internal/foundation/text"
+	"lilac/internal/operate/client"
+)
+
+func mcpCommand(c *cli) *cobra.Command {
+	list := c.withJSON(&cobra.Command{
+		Use:   "list",
+		Short: "List the MCP servers of the running Lilac, with their states",
+		Long: "STATE is ready, starting, waiting (it failed and is started again by itself), or disabled. Their tools\n" +
+			"are callables: \"lilac tools --list\" shows those that a token allows.",
+		Example: "  lilac mcp list",
+		Args:    cobra.NoArgs,
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
+			var answer struct {
+				Servers []mcpclient.Status `json:"servers"`
+			}
+			if err := server.Call(cmd.Context(), "GET", "/tools/mcp", nil, &answer); err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(answer.Servers)
+			}
+			rows := make([][]string, 0, len(answer.Servers))
+			for _, s := range answer.Servers {
+				rows = append(rows, []string{s.Name, s.Transport, string(s.State), strconv.Itoa(s.Tools), strconv.Itoa(s.Restarts), orDash(s.Product), orDash(s.Trouble)})
+			}
+			return c.table("NAME TRANSPORT STATE TOOLS FAILURES PRODUCT TROUBLE", rows)
+		}),
+	})
+	test := c.withJSON(&cobra.Command{
+		Use:   "test NAME",
+		Short: "Start a configured MCP server and print what it offers",
+		Long: "Starts the server NAME of mcpServers in the configuration, in the sandbox and with the limits that it\n" +
+			"has in Lilac, lists its tools, and ends it. Lilac need not run. If the server fails, the reason and\n" +
+			"its last words are printed, and the exit code is not 0.",
+		Example: "  lilac mcp test github",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			result, err := app.TestMCP(ctx, cfg, args[0])
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(result)
+			}
+			fmt.Fprintf(c.out, "%s works: %s, protocol %s, %d tools", result.Name, text.Sanitize(result.Product), text.Sanitize(result.Protocol), result.Tools)
+			if result.Resources {
+				fmt.Fprint(c.out, ", resources")
+			}
+			if result.Prompts {
+				fmt.Fprint(c.out, ", prompts")
+			}
+			fmt.Fprintln(c.out)
+			if result.Trouble != "" {
+				fmt.Fprintln(c.out, "note:", text.Sanitize(result.Trouble))
+			}
+			for _, name := range result.Names {
+				fmt.Fprintln(c.out, "  mcp."+result.Name+"."+name)
+			}
+			return nil
+		},
+	})
+	cmd := &cobra.Command{
+		Use: "mcp", Short: "List and test the servers of the Model Context Protocol (MCP)",
+		Example: strings.Join([]string{list.Example, test.Example}, "\n"),
+	}
+	cmd.AddCommand(list, test)
+	return cmd
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

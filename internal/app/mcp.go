@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lilac/internal/agent/mcpclient"
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/health"
+)
+
+// newMCP creates the MCP servers without starting them. Their sockets are created in dir.
+func newMCP(b *base, dir string) *mcpclient.Servers {
+	o := mcpOptions(b.Config, b.box, dir)
+	o.Home = func(name string) (string, error) { return b.homes.ofServer(name) }
+	o.Version, o.Logger = b.Version, b.Logger
+	servers := mcpclient.New(o)
+	servers.Set(b.Config.MCPServers)
+	return servers
+}
+
+// mcpOptions returns options with which stdio servers run as the agent's commands do.
+func mcpOptions(cfg *config.Config, box sandbox.Sandbox, dir string) mcpclient.Options {
+	l := cfg.Sandbox.Limits
+	return mcpclient.Options{
+		Sandbox: box, Dir: dir, TmpBytes: int64(l.Tmp),
+		Policy: sandbox.Policy{
+			Workspace: cfg.Workspace, Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(cfg.Sandbox),
+			Limits: sandbox.Limits{MemoryBytes: int64(l.Memory), Processes: l.Processes, DiskBytes: int64(l.Disk)},
+		},
+	}
+}
+
+// mcpParts returns the health of the MCP servers, if there are any. The report is public, so
+// it contains no names.
+func mcpParts(servers []mcpclient.Status) []health.Part {
+	if len(servers) == 0 {
+		return nil
+	}
+	part := health.Part{Name: "mcp", Status: health.OK}
+	broken, partial := 0, 0
+	for _, s := range servers {
+		switch {
+		case s.State == mcpclient.Waiting:
+			broken++
+		case s.State == mcpclient.Ready && s.Trouble != "":
+			partial++
+		}
+	}
+	switch {
+	case broken > 0:
+		part.Status, part.Message = health.Warning, fmt.Sprintf("%d of %d MCP servers do not work; \"lilac mcp list\" says which", broken, len(servers))
+	case partial > 0:
+		part.Status, part.Message = health.Warning, fmt.Sprintf("not all that %d MCP servers offer can be used; \"lilac mcp list\" says why", partial)
+	}
+	return []health.Part{part}
+}
+
+// MCPTrial is the result of [TestMCP].
+type MCPTrial struct {
+	mcpclient.Status
+	Names []string `json:"names"`
+}
+
+// TestMCP starts one configured MCP server as the program does, and returns what it offers.
+// It works without a running Lilac, and beside one.
+func TestMCP(ctx context.Context, cfg *config.Config, key string) (out MCPTrial, err error) {
+	entry, ok := cfg.MCPServers[key]
+	if !ok {
+		return out, fault.New(fault.NotFound, "There is no MCP server %q in the configuration.%s", key, fault.DidYouMean(key, slices.Collect(maps.Keys(cfg.MCPServers))))
+	}
+	if entry.Disabled {
+		return out, fault.New(fault.Conflict, "The MCP server %s is disabled in the configuration.", key)
+	}
+	dir, err := os.MkdirTemp("", "lilac-mcp-")
+	if err != nil {
+		return out, fmt.Errorf("make a directory for the test: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.MkdirAll(cfg.Workspace, 0o700); err != nil {
+		return out, fmt.Errorf("make the workspace: %w", err)
+	}
+	box := sandbox.Start(ctx, sandbox.Mode(cfg.Sandbox.Mode))
+	defer func() { _ = box.Wait() }()
+	o := mcpOptions(cfg, box, dir)
+	homes := &homes{dir: filepath.Join(cfg.DataDir, homesDir)}
+	o.Home = homes.ofServer
+	servers := mcpclient.New(o)
+	servers.Set(map[string]mcpclient.ServerConfig{key: entry})
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = servers.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	servers.Settle(ctx)
+	out.Status, out.Names = servers.Status()[0], []string{}
+	for _, offer := range servers.Offers() {
+		for _, t := range offer.Tools {
+			out.Names = append(out.Names, t.Name)
+		}
+	}
+	if out.State != mcpclient.Ready {
+		return out, fault.New(fault.Unavailable, "The MCP server %s does not work: %s.", key, strings.TrimSuffix(out.Trouble, "."))
+	}
+	return out, nil
+}

@@ -1,0 +1,67 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/operate/config"
+)
+
+// Blocks from the files of other products work as they are.
+func TestBlocksOfOtherProductsWorkVerbatim(t *testing.T) {
+	c, _, err := loadText(t, `
+"mcpServers": {
+  "Sequential Thinking": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-sequential-thinking"], "disabled": false, "autoApprove": ["think"], "timeout": 60},
+  "github": {"type": "streamable-http", "url": "https://api.example.org/mcp/", "headers": {"Authorization": "Bearer ${env:GITHUB_TOKEN}"}, "timeout": 30000},
+  "local": {"command": "node", "args": ["${DIR:-/srv}/index.js"], "env": {"KEY": "${GITHUB_TOKEN}"}, "cwd": "."}
+}
+surface: {web: {tools: {deny: [mcp.github.deleteRepo, mcp.sequential-thinking.*]}}}
+`, map[string]string{"GITHUB_TOKEN": "canary-token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.MCPServers["github"]; time.Duration(got.Timeout) != 30*time.Second || got.Headers["Authorization"].Reveal() != "Bearer canary-token" {
+		t.Errorf("github is %+v", got)
+	}
+	if got := c.MCPServers["Sequential Thinking"]; time.Duration(got.Timeout) != time.Minute || len(got.Args) != 2 {
+		t.Errorf("sequential thinking is %+v", got)
+	}
+	if got := c.MCPServers["local"]; got.Args[0] != "/srv/index.js" || got.Env["KEY"].Reveal() != "canary-token" {
+		t.Errorf("local is %+v", got)
+	}
+	if shown, err := c.JSON(); err != nil || strings.Contains(string(shown), "canary") {
+		t.Errorf("the configuration shows the token: %s, %v", shown, err)
+	}
+	if !config.Live("mcpServers") {
+		t.Error("a change needs a restart")
+	}
+}
+
+func TestMistakesInMCPServersAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		`{a b: {command: x}, a-b: {command: y}}`:      "would both be called mcp.a-b",
+		`{"!": {command: x}}`:                         "is not a name for an MCP server",
+		`{a: {}}`:                                     "needs a command",
+		`{a: {command: x, url: "https://a.example"}}`: "it can have one of them",
+		`{a: {type: sse, url: "https://a.example"}}`:  "streamable HTTP",
+		`{a: {url: "ftp://a.example"}}`:               "is not an address",
+		`{a: {url: "https://me:pw@a.example"}}`:       "is not an address",
+		`{a: {command: x, hosts: ["https://b"]}}`:     "is not a host",
+		`{a: {command: x, env: {"A=B": c}}}`:          "environment variable",
+		`{a: {command: x, workspace: all}}`:           "write, read, or none",
+		`{a: {command: x, timeout: 2h}}`:              "timeout",
+		`{a: {command: x, memory: 1MiB}}`:             "128MiB",
+	} {
+		if _, _, err := loadText(t, "mcpServers: "+text, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestAPatternForAnUnknownMCPServerIsWarnedAbout(t *testing.T) {
+	_, warnings, err := loadText(t, "mcpServers: {github: {command: x}}\nsurface: {web: {tools: {allow: [mcp, mcp.github, mcp.github.a_b, mcp.gitub.x]}}}", nil)
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0].Message, "mcp.gitub.x") {
+		t.Errorf("the warnings are %v, %v", warnings, err)
+	}
+}

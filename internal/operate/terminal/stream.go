@@ -1,0 +1,480 @@
+package terminal
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
+	"lilac/internal/operate/terminal/markdown"
+)
+
+// waitsForAnswer is the phase of a request with an open question.
+const waitsForAnswer = "Waiting for your answer"
+
+// payload holds the fields of events that the terminal shows.
+type payload struct {
+	RequestID  string           `json:"requestId"`
+	MessageID  string           `json:"messageId"`
+	Content    string           `json:"content"`
+	Offset     int              `json:"offset"`
+	ToolCallID string           `json:"toolCallId"`
+	Name       string           `json:"name"`
+	Display    string           `json:"display"`
+	Args       json.RawMessage  `json:"args"`
+	Status     event.ToolStatus `json:"status"`
+	OK         *bool            `json:"ok"`
+	Output     string           `json:"output"`
+	Error      json.RawMessage  `json:"error"`
+	Cancelled  bool             `json:"cancelled"`
+	Queue      event.Queue      `json:"queue"`
+	Message    string           `json:"message"`
+	Question   string           `json:"question"`
+	Kind       string           `json:"kind"`
+	Pause      int              `json:"pause"`
+	Choices    []string         `json:"choices"`
+	Call       *struct {
+		Tool  string `json:"tool"`
+		Input string `json:"input"`
+	} `json:"call"`
+	Answer      string      `json:"answer"`
+	Filename    string      `json:"filename"`
+	Bytes       int64       `json:"bytes"`
+	Path        string      `json:"path"`
+	Notes       []string    `json:"notes"`
+	Usage       *chat.Usage `json:"usage"`
+	Title       string      `json:"title"`
+	Description string      `json:"description"`
+}
+
+// stream applies an event of the conversation.
+func (m Model) stream(e event.EnvEvent) (Model, []Effect) {
+	var p payload
+	if err := json.Unmarshal(e.Payload, &p); err != nil {
+		return m, nil // an event of another form
+	}
+	m.lastHeard, m.outage = m.now, ""
+	switch e.Type {
+	case event.UserQuery:
+		m.announced(p)
+	case event.SessionMessageApplied:
+		m.flushEvents()
+		m.applied(func(o outgoing) bool { return o.messageID != "" && o.messageID == p.MessageID })
+	case event.StreamStart:
+		m.start(p.RequestID)
+	case event.StreamReasoning:
+		m.think(p)
+	case event.StreamText:
+		m.phase(p.RequestID, "Answering")
+		m.answered(p.RequestID, p.Offset, p.Content)
+	case event.StreamToolCall:
+		m.tool(p)
+	case event.StreamFile:
+		m.add(block{kind: kindFile, request: p.RequestID, text: fmt.Sprintf("%s (%s)  %s", text.SingleLine(p.Filename), size(p.Bytes), text.SingleLine(p.Path))})
+	case event.SessionPaused:
+		m.question = ask(p)
+		m.phase(p.RequestID, waitsForAnswer)
+	case event.SessionResumed:
+		if m.question != nil && m.question.request == p.RequestID {
+			m.question = nil
+		}
+		m.phase(p.RequestID, "Working")
+	case event.StreamCompleted, event.StreamError:
+		m.finish(e.Type, p)
+	case "stream.gap":
+		m.add(block{kind: kindNote, text: text.SingleLine(p.Message)})
+	default:
+		m.wokenBy(e.Type, p)
+	}
+	return m, nil
+}
+
+// announced handles a message that the server accepted, from here or another client.
+func (c *conversation) announced(p payload) {
+	content := strings.TrimSpace(clean(p.Content))
+	for i, o := range c.outbox {
+		if o.messageID == p.MessageID {
+			return
+		}
+		if o.mine && o.messageID == "" && strings.TrimSpace(clean(o.text)) == content {
+			c.outbox[i].messageID, c.outbox[i].requestID, c.outbox[i].sent = p.MessageID, p.RequestID, true
+			return
+		}
+	}
+	if p.MessageID != "" && len(c.outbox) < maxHistory {
+		c.outbox = append(c.outbox, outgoing{text: content, queue: p.Queue, messageID: p.MessageID, requestID: p.RequestID, sent: true})
+	}
+}
+
+// applied makes the messages for which is returns true part of the conversation.
+func (c *conversation) applied(is func(outgoing) bool) {
+	c.outbox = slices.DeleteFunc(slices.Clone(c.outbox), func(o outgoing) bool {
+		if !is(o) {
+			return false
+		}
+		if c.run != nil {
+			c.closeAnswer()
+		}
+		c.add(block{kind: kindUser, request: o.requestID, text: clean(o.text), output: strings.Join(o.files, ", ")})
+		return true
+	})
+}
+
+// start begins a request.
+func (c *conversation) start(request string) {
+	c.closeBlocks()
+	c.run = &run{id: request, since: c.now, phase: "Thinking"}
+	if c.question != nil && c.question.request == request {
+		c.run.phase = waitsForAnswer
+	}
+	// A message whose target has ended becomes a request of its own, which ends in the
+	// message's id.
+	c.applied(func(o outgoing) bool {
+		return o.requestID == request && o.queue == event.Prompt || o.messageID != "" && strings.HasSuffix(request, ":"+o.messageID)
+	})
+}
+
+// current returns a copy of the run, which replaces the present one, if request is the
+// running one.
+func (c *conversation) current(request string) *run {
+	if c.run == nil || c.run.id != request {
+		return nil
+	}
+	r := *c.run
+	c.run = &r
+	return &r
+}
+
+// phase sets what the status line says.
+func (c *conversation) phase(request, phase string) {
+	if r := c.current(request); r != nil {
+		r.phase = phase
+	}
+}
+
+func (c *conversation) think(p payload) {
+	if c.current(p.RequestID) == nil {
+		return
+	}
+	c.phase(p.RequestID, "Thinking")
+	if last := len(c.blocks) - 1; last >= 0 && c.blocks[last].kind == kindThinking && c.blocks[last].open {
+		if b := &c.blocks[last]; len(b.text) < maxOutput {
+			b.text += clean(p.Content)
+		}
+		return
+	}
+	c.closeAnswer()
+	c.add(block{kind: kindThinking, request: p.RequestID, text: clean(p.Content), open: true})
+}
+
+// answered sets the answer to its first offset bytes and delta. Finished blocks cannot be
+// taken back: while the new text equals what they show, nothing changes, and where it
+// begins to differ, a note says so.
+func (c *conversation) answered(request string, offset int, delta string) {
+	r := c.current(request)
+	if r == nil {
+		return
+	}
+	if offset < 0 || offset > len(r.text) {
+		offset = len(r.text) // a gap: the end of the request has the complete text
+	}
+	c.setAnswer(r, r.text[:offset]+delta)
+}
+
+func (c *conversation) setAnswer(r *run, full string) {
+	if full == r.text {
+		return
+	}
+	r.text = full
+	c.dropOpenAnswer()
+	switch {
+	case strings.HasPrefix(r.shown, full):
+		return
+	case !strings.HasPrefix(full, r.shown):
+		same := 0
+		for same < len(full) && same < len(r.shown) && full[same] == r.shown[same] {
+			same++
+		}
+		c.add(block{kind: kindNote, text: "The answer was taken back to here, and continues:"})
+		r.shown = full[:strings.LastIndexByte(full[:same], '\n')+1]
+	}
+	c.closeThinking()
+	rest := full[len(r.shown):]
+	if n := markdown.Complete(rest); n > 0 {
+		c.add(block{kind: kindAnswer, request: r.id, text: clean(rest[:n])})
+		r.shown, rest = full[:len(r.shown)+n], rest[n:]
+	}
+	if rest != "" {
+		c.add(block{kind: kindAnswer, request: r.id, text: clean(rest), open: true})
+	}
+}
+
+// dropOpenAnswer removes the part of the answer that still grows. It is the last block, or
+// comes before tools and notes that arrived since.
+func (c *conversation) dropOpenAnswer() {
+	for i := len(c.blocks) - 1; i >= c.printed; i-- {
+		if c.blocks[i].kind == kindAnswer && c.blocks[i].open {
+			c.blocks = slices.Delete(c.blocks, i, i+1)
+		}
+	}
+}
+
+// closeAnswer finishes the part of the answer that still grows, before something else
+// follows it.
+func (c *conversation) closeAnswer() {
+	if c.run == nil {
+		return
+	}
+	r := c.current(c.run.id)
+	for i := c.printed; i < len(c.blocks); i++ {
+		if b := &c.blocks[i]; b.kind == kindAnswer && b.open {
+			b.open, b.until = false, c.now
+			r.shown = r.text
+		}
+	}
+	c.closeThinking()
+}
+
+func (c *conversation) closeThinking() {
+	for i := c.printed; i < len(c.blocks); i++ {
+		if b := &c.blocks[i]; b.kind == kindThinking && b.open {
+			b.open, b.until = false, c.now
+		}
+	}
+}
+
+// closeBlocks finishes all blocks, when no more events of their request come.
+func (c *conversation) closeBlocks() {
+	c.closeAnswer()
+	for i := c.printed; i < len(c.blocks); i++ {
+		if b := &c.blocks[i]; b.open {
+			b.open, b.until = false, c.now
+		}
+	}
+}
+
+// tool shows a tool call while it runs, and its output at its end.
+func (c *conversation) tool(p payload) {
+	if c.current(p.RequestID) == nil {
+		return
+	}
+	at := slices.IndexFunc(c.blocks[c.printed:], func(b block) bool { return b.kind == kindTool && b.id == p.ToolCallID && b.request == p.RequestID })
+	if at >= 0 {
+		at += c.printed
+	}
+	if at < 0 && p.Status == event.ToolEnd && c.endedBefore(p) {
+		return
+	}
+	if at < 0 {
+		c.closeAnswer()
+		c.add(block{kind: kindTool, request: p.RequestID, id: p.ToolCallID, open: true})
+		at = len(c.blocks) - 1
+	}
+	b := &c.blocks[at]
+	b.name = cmp.Or(text.SingleLine(p.Name), b.name)
+	if what := describe(p.Display, p.Name, p.Args); what != "" {
+		b.text = what
+	}
+	if p.Status == event.ToolEnd {
+		b.open, b.until, b.failed = false, c.now, p.OK != nil && !*p.OK
+		var reason string
+		_ = json.Unmarshal(p.Error, &reason) // without a reason, the output says enough
+		b.output = text.TruncateRunes(clean(cmp.Or(p.Output, reason)), maxOutput)
+		c.phase(p.RequestID, "Thinking")
+		return
+	}
+	c.phase(p.RequestID, "Running "+b.name)
+}
+
+// endedBefore reports whether the printed blocks have the tool already.
+func (c *conversation) endedBefore(p payload) bool {
+	return slices.ContainsFunc(c.blocks[:c.printed], func(b block) bool { return b.kind == kindTool && b.id == p.ToolCallID && b.request == p.RequestID })
+}
+
+// describe returns what a tool call does, in one line.
+func describe(display, name string, args json.RawMessage) string {
+	if s := text.SingleLine(display); s != "" {
+		return strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(s, name), ":"))
+	}
+	var fields map[string]any
+	if json.Unmarshal(args, &fields) != nil {
+		return text.SingleLine(string(args))
+	}
+	for _, known := range []string{"command", "file_path", "path", "pattern", "query", "url", "description", "callable"} {
+		if s, ok := fields[known].(string); ok && s != "" {
+			return text.SingleLine(s)
+		}
+	}
+	if len(fields) == 0 {
+		return ""
+	}
+	return text.SingleLine(string(args))
+}
+
+// finish shows the end of a request.
+func (c *conversation) finish(t event.Type, p payload) {
+	if c.question != nil && c.question.request == p.RequestID {
+		c.question = nil
+	}
+	r := c.current(p.RequestID)
+	if r == nil { // it was never followed: its end has the complete text
+		c.applied(func(o outgoing) bool { return o.requestID == p.RequestID })
+		if p.Content != "" {
+			c.add(block{kind: kindAnswer, request: p.RequestID, text: clean(p.Content)})
+		}
+	} else {
+		c.setAnswer(r, p.Content)
+		c.closeBlocks()
+		r = c.run
+	}
+	c.flushEvents()
+	for _, note := range p.Notes {
+		c.add(block{kind: kindNote, request: p.RequestID, text: text.SingleLine(note)})
+	}
+	switch {
+	case t == event.StreamError:
+		var w fault.Wire
+		_ = json.Unmarshal(p.Error, &w)
+		c.add(block{kind: kindError, request: p.RequestID, text: clean(cmp.Or(w.Message, "The request failed."))})
+	case p.Cancelled:
+		c.add(block{kind: kindNote, request: p.RequestID, text: "Stopped"})
+	case r != nil:
+		c.add(block{kind: kindEnd, request: p.RequestID, text: c.receipt(r, p.Usage)})
+	}
+	c.applied(func(o outgoing) bool { return o.requestID == p.RequestID && o.queue == event.Prompt })
+	c.run = nil
+}
+
+// receipt is the line below an answer: its model, its time, and its tokens.
+func (c *conversation) receipt(r *run, u *chat.Usage) string {
+	parts := []string{orElse(c.model, c.modelOfServer)}
+	if d := c.now.Sub(r.since); !r.since.IsZero() && d >= time.Second {
+		parts = append(parts, duration(d))
+	}
+	if u != nil && u.InputTokens+u.OutputTokens > 0 {
+		parts = append(parts, fmt.Sprintf("%s in, %s out", count(u.InputTokens), count(u.OutputTokens)))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
+}
+
+// wokenBy shows environment events that wake the agent as one quiet line.
+func (c *conversation) wokenBy(t event.Type, p payload) {
+	family, what, _ := strings.Cut(string(t), ".")
+	switch {
+	case family == "background_task":
+		if words := taskEnds(); words[what] != "" {
+			c.note(taskEnded(p.Description, words[what]))
+		}
+	case family == "session":
+		if t == event.SessionUpdated && p.Title != "" {
+			c.title = text.SingleLine(p.Title)
+		}
+	case t == event.RuleStopped || family == "stream" || family == "tool" || t == event.UserStop:
+	default:
+		c.note("Event " + text.SingleLine(string(t)))
+	}
+}
+
+// maxOptions limits the answers to choose; the keys 1 to 9 select them.
+const maxOptions = 9
+
+// ask returns the question of a paused request.
+func ask(p payload) *question {
+	q := &question{request: p.RequestID, number: p.Pause, text: clean(p.Question)}
+	switch p.Kind {
+	case "":
+		q.options = []option{{label: "Continue", answer: "continue"}, {label: "Stop", answer: "stop"}}
+	case "approval":
+		q.options = []option{{label: "Allow once", answer: "once"}, {label: "Always allow here", answer: "always"}, {label: "Refuse", answer: "no"}}
+		if p.Call != nil {
+			q.details = text.TruncateRunes(text.SingleLine(p.Call.Tool+" "+p.Call.Input), maxDetails)
+		}
+	default:
+		for _, choice := range p.Choices[:min(len(p.Choices), maxOptions)] {
+			q.options = append(q.options, option{label: text.SingleLine(choice), answer: "reply", reply: choice})
+		}
+	}
+	return q
+}
+
+// stillAsks shows the question that was open when the conversation was opened.
+func (c *conversation) stillAsks(request string, pause json.RawMessage) {
+	var p payload
+	var stored struct{ Number int }
+	if len(pause) == 0 || json.Unmarshal(pause, &p) != nil || json.Unmarshal(pause, &stored) != nil {
+		return
+	}
+	p.RequestID, p.Pause = request, stored.Number
+	c.question = ask(p)
+}
+
+// maxDetails limits the input of a call to approve, in characters. Ctrl+O shows all calls.
+const maxDetails = 600
+
+// taskEnds are the words for the ends of a background task.
+func taskEnds() map[string]string {
+	return map[string]string{"completed": "finished", "failed": "failed", "timeout": "ran out of time", "stopped": "was stopped"}
+}
+
+func taskEnded(description, how string) string {
+	return fmt.Sprintf("The task “%s” %s", text.SingleLine(description), how)
+}
+
+// maxEvents limits the lines about events that wait.
+const maxEvents = 50
+
+// note shows a line about an event. The running request handles it when its answer is
+// complete, so the line waits until then.
+func (c *conversation) note(line string) {
+	if c.run == nil || len(c.run.events) >= maxEvents {
+		c.add(block{kind: kindNote, text: line})
+		return
+	}
+	r := c.current(c.run.id)
+	r.events = append(r.events[:len(r.events):len(r.events)], line)
+}
+
+func (c *conversation) flushEvents() {
+	if c.run == nil || len(c.run.events) == 0 {
+		return
+	}
+	c.closeAnswer()
+	r := c.current(c.run.id)
+	for _, line := range r.events {
+		c.add(block{kind: kindNote, text: line})
+	}
+	r.events = nil
+}
+
+// size formats a number of bytes.
+func size(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%d kB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// count formats a number of tokens.
+func count(n int64) string {
+	if n >= 1000 {
+		return fmt.Sprintf("%.1fk", float64(n)/1000)
+	}
+	return fmt.Sprint(n)
+}
+
+// duration formats a time for a status line.
+func duration(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+}
