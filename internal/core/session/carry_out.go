@@ -310,6 +310,9 @@ func (c *change) finalText(req Request) (string, error) {
 	if c.textOf == req.ID {
 		return c.text, nil
 	}
+	if c.isOwnRun(req.ID) {
+		return c.run.out.fullText(), nil
+	}
 	p, err := c.tables.progress(c.tx, c.sessionID, req.ID)
 	if err != nil && !db.IsEngineError(err) {
 		c.svc.opt.Logger.Error("cannot read the journal", "request_id", req.ID, "error", err)

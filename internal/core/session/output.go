@@ -24,6 +24,10 @@ const (
 	// It then reads in one call what has arrived, instead of waking for each token.
 	throttleStreams = 32
 	throttleLead    = 5 * time.Millisecond
+	// fastText is how many bytes may wait before the reader of the model's stream waits for
+	// the next publication. People read a few hundred bytes a second; a model that writes
+	// more than fastText in each interval costs the other requests time and memory.
+	fastText = 64 << 10
 	// seqPerRecovery is the distance between the sequence numbers of two runs of a
 	// request, so that numbers keep growing after a restart.
 	seqPerRecovery = 1_000_000_000
@@ -116,6 +120,8 @@ func (o *output) append(reasoning bool, text string) {
 // throttle makes the reader of the model's stream wait until the next publication is
 // near. Data waits in the connection meanwhile, and is shown no later.
 func (o *output) throttle(ctx context.Context) {
+	for o.waiting() >= fastText && sleep(ctx, throttleLead) {
+	}
 	if o.svc.streams.Load() < throttleStreams {
 		return
 	}
@@ -125,6 +131,13 @@ func (o *output) throttle(ctx context.Context) {
 	if wait := due.Add(-throttleLead).Sub(o.svc.opt.Now()); wait > 0 {
 		sleep(ctx, wait)
 	}
+}
+
+// waiting returns how many bytes wait for publication.
+func (o *output) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffered
 }
 
 // setProgress buffers a running tool's newest line.

@@ -189,7 +189,7 @@ func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
 			return c.decide(in)
 		}
 		if r.journalUnread {
-			c.text = p.text
+			c.text, c.textOf = p.text, r.requestID
 		}
 		if _, asks := in.(Asked); !asks { // the step stays open until there is an answer
 			if err := c.closeStep(r.headers(), p); err != nil {
@@ -455,7 +455,7 @@ func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 	events, err := r.out.collect()
 	if err == nil {
 		err = r.svc.change(ctx, r.sessionID, func(c *change) error {
-			c.run, c.text, c.textOf = r, r.out.fullText(), r.requestID
+			c.run = r
 			if err := r.checkOwner(c.state); err != nil {
 				return err
 			}

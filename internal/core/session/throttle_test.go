@@ -45,3 +45,32 @@ func TestAReaderSleepsUntilItsStreamMayPublishAgain(t *testing.T) {
 		})
 	}
 }
+
+// A model that writes faster than anybody reads waits until what it wrote is published, or its
+// run ends. The control has a byte less to publish.
+func TestAFastModelWaitsForThePublication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutput(New(Options{}), "web:s:r", nil, 0, "")
+		o.buffered = fastText - 1
+		begin := time.Now()
+		o.throttle(t.Context())
+		if got := time.Since(begin); got != 0 {
+			t.Errorf("control: it waits %v", got)
+		}
+		o.buffered = fastText
+		go func() {
+			time.Sleep(time.Second)
+			if _, err := o.collect(); err != nil {
+				t.Error(err)
+			}
+		}()
+		o.throttle(t.Context())
+		if got := time.Since(begin); got < time.Second || got > time.Second+throttleLead {
+			t.Errorf("it waits %v for a publication after a second", got)
+		}
+		o.buffered = fastText
+		ended, end := context.WithCancel(t.Context())
+		end()
+		o.throttle(ended)
+	})
+}
