@@ -35,17 +35,6 @@ func newMCP(b *base, dir string) *mcpclient.Servers {
 // mcpQueue is how many events of one MCP server may be unhandled.
 const mcpQueue = 100
 
-// mcpPayload is the payload of an event mcp.*.
-type mcpPayload struct {
-	// Server is the name of the MCP server.
-	Server string `json:"server"`
-	// URI is the resource of mcp.resource.updated.
-	URI string `json:"uri,omitempty"`
-	// Added and Removed are the tools of mcp.tools.changed; one that has changed is in both.
-	Added   []string `json:"added,omitempty"`
-	Removed []string `json:"removed,omitempty"`
-}
-
 var noticeTypes = map[mcpclient.Kind]event.Type{
 	mcpclient.ToolsChanged: event.MCPToolsChanged, mcpclient.PromptsChanged: event.MCPPromptsChanged,
 	mcpclient.ResourcesChanged: event.MCPResourcesChanged, mcpclient.ResourceUpdated: event.MCPResourceUpdated,
@@ -54,7 +43,7 @@ var noticeTypes = map[mcpclient.Kind]event.Type{
 // publishNotice publishes what an MCP server announced. The server is no more trusted than a
 // program that is a source of events.
 func publishNotice(ctx context.Context, intake *environment.Intake, n mcpclient.Notice) error {
-	payload, err := json.Marshal(mcpPayload{Server: n.Server, URI: n.URI, Added: n.Added, Removed: n.Removed})
+	payload, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("encode event of an MCP server: %w", err)
 	}
