@@ -17,6 +17,8 @@ type SystemInput struct {
 	Workspace string
 	// Client names the surface that people talk on ("web", "discord"); it may be empty.
 	Client string
+	// Project is the file with instructions in the workspace.
+	Project Project
 }
 
 const defaultInstructions = "You are Lilac, an assistant who gets things done for the people you talk to."
@@ -48,10 +50,12 @@ func SystemPrompt(in SystemInput) string {
 	b.WriteString("\n\n# Where you are\n")
 	if in.Workspace != "" {
 		fmt.Fprintf(&b, "\n- Your workspace, where your tools read and write: %s", in.Workspace)
+		fmt.Fprintf(&b, "\n- Before you work in one of its directories, read the %s there, if there is one: it says how to work on the files.", strings.Join(ProjectFiles, " or "))
 	}
 	if in.Client != "" {
 		fmt.Fprintf(&b, "\n- People talk to you on: %s", in.Client)
 	}
+	b.WriteString(in.Project.section())
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 

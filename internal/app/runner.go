@@ -41,7 +41,7 @@ func (r runnerPorts) Grant(q db.Queryer, client, sessionID string) (grant.Grant,
 // Instructions returns the system prompt: the operator's instructions, then those
 // for the agent and for the platform.
 func (r runnerPorts) Instructions(operators, client string) string {
-	in := agent.SystemInput{Instructions: operators, Workspace: r.Config.Workspace, Client: client}
+	in := agent.SystemInput{Instructions: operators, Workspace: r.Config.Workspace, Client: client, Project: agent.ReadProject(r.Config.Workspace)}
 	if client == task.Client {
 		in.Client = "" // a task has no conversation
 		return agent.SystemPrompt(in) + "\n" + agent.TaskInstructions
