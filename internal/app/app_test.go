@@ -44,7 +44,9 @@ type running struct {
 	stop func() error
 }
 
-func start(t *testing.T, file string) *running {
+func start(t *testing.T, file string) *running { return startWith(t, file, Seams{}) }
+
+func startWith(t *testing.T, file string, seams Seams) *running {
 	t.Helper()
 	r := &running{t: t, home: t.TempDir(), log: &logtest.Log{}, hup: make(chan os.Signal, 1)}
 	r.file = filepath.Join(r.home, ".lilac", "config.yaml")
@@ -65,7 +67,7 @@ func start(t *testing.T, file string) *running {
 	var secrets logs.Secrets
 	ctx, cancel := context.WithCancel(context.Background())
 	r.p, err = build(ctx, Options{
-		Config: cfg, Stdout: io.Discard, Version: "test", Load: load, Reload: r.hup, Level: &level, Secrets: &secrets,
+		Config: cfg, Stdout: io.Discard, Version: "test", Load: load, Reload: r.hup, Level: &level, Secrets: &secrets, Seams: seams,
 		Logger: logs.New(r.log, logs.Options{Level: &level, Secrets: &secrets}),
 	})
 	if err != nil {

@@ -62,7 +62,7 @@ func (c *cores) isPlatform(client string) bool {
 func (b *base) openStore(ctx context.Context, published func([]event.Event)) (err error) {
 	b.warnOfLostDatabase()
 	b.db, err = db.Open(ctx, db.Options{
-		Dir: b.Config.DataDir, URL: b.databaseURL(), Lease: b.lease, Logger: b.Logger, OnCommit: b.Seams.onCommit(b.Config.DataDir), OnPublish: published,
+		Dir: b.Config.DataDir, URL: b.databaseURL(), Lease: b.lease, Logger: b.Logger, OnCommit: b.Seams.onCommit(b.Config.DataDir), OnPublish: published, OnRoundTrip: b.Seams.OnRoundTrip,
 		Migrations: migrations(),
 	})
 	if err != nil {

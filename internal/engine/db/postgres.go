@@ -71,6 +71,13 @@ DO $$ BEGIN
 		CREATE OPERATOR ->> (LEFTARG = bytea, RIGHTARG = text, FUNCTION = lilac_json_text);
 	END IF;
 END $$;
+CREATE OR REPLACE FUNCTION lilac_expect(affected bigint, want bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	IF affected <> want THEN
+		RAISE EXCEPTION 'a statement changed % rows, not %', affected, want USING ERRCODE = 'LX001';
+	END IF;
+	RETURN affected;
+END $$;
 CREATE OR REPLACE FUNCTION unixepoch() RETURNS bigint LANGUAGE sql STABLE
 	AS 'SELECT CAST(floor(extract(epoch FROM now())) AS bigint)';
 `
@@ -480,15 +487,15 @@ func (e *postgresEngine) migrating(m Migration) string {
 
 func (e *postgresEngine) classify(err error) error { return postgresFault(err) }
 
-// transient reports whether a connection was lost that worked before, or a transaction
-// failed only because of another one.
+// transient reports whether a connection was lost that worked before, a transaction failed
+// only because of another one, or a statement did not affect as many rows as expected.
 func (e *postgresEngine) transient(err error) bool {
 	if err == nil || e.endedBy() != nil || errors.Is(err, errOutcomeUnknown) {
 		return false
 	}
 	code := pgCode(err)
 	var connect *pgconn.ConnectError
-	return isLost(err) && !errors.As(err, &connect) || code == codeSerialization || code == codeDeadlock
+	return isLost(err) && !errors.As(err, &connect) || code == codeSerialization || code == codeDeadlock || code == codeUnexpected
 }
 
 func (e *postgresEngine) close() error { return e.write.close() }

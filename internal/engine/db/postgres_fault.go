@@ -48,6 +48,7 @@ const (
 	codeSerialization     = "40001"
 	codeDeadlock          = "40P01"
 	codeCheckViolation    = "23514"
+	codeUnexpected        = "LX001" // of lilac_expect
 	classAuthentication   = "28"
 	classOperator         = "57" // shut down or cancelled by an operator
 	fenceConstraint       = "writers_epoch"

@@ -217,6 +217,13 @@ func TestRoundTripsOfATransaction(t *testing.T) {
 			var n int
 			return errors.Join(insert(tx, "d"), tx.QueryRow("SELECT count(*) FROM t").Scan(&n), insert(tx, "e"))
 		}},
+		"a write whose result is expected": {1, func(tx *db.Tx) error {
+			n, err := tx.ExecExpecting(1, "INSERT INTO t (id) VALUES (?) ON CONFLICT (id) DO NOTHING", "f")
+			if n != 1 {
+				t.Errorf("%d rows, want 1", n)
+			}
+			return err
+		}},
 		"control: a write whose result is needed": {2, func(tx *db.Tx) error {
 			res, err := tx.Exec("DELETE FROM t")
 			if err == nil {
@@ -303,5 +310,35 @@ func TestACrashOfPostgresThatLosesRelaxedCommitsEndsTheOwnership(t *testing.T) {
 		if err := errors.Join(d.Close(), lease.Release()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A statement that affects another number of rows than expected: the closure runs again and gets
+// the right number, whether the server finds out with a later read or with the COMMIT.
+func TestAnUnexpectedNumberOfRowsRunsTheClosureAgain(t *testing.T) {
+	s := startPostgres(t)
+	d, err := onServer(t, s.Addr(), "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, reads := range map[string]bool{"found by the COMMIT": false, "found by a read": true} {
+		runs, got := 0, int64(0)
+		err := d.Update(t.Context(), func(tx *db.Tx) (err error) {
+			runs++
+			if err := insert(tx, name); err != nil {
+				return err
+			}
+			if got, err = tx.ExecExpecting(1, "DELETE FROM t WHERE id = ?", "nobody"); err != nil || !reads {
+				return err
+			}
+			var n int
+			return tx.QueryRow("SELECT count(*) FROM t").Scan(&n)
+		})
+		if err != nil || runs != 2 || got != 0 {
+			t.Errorf("%s: %v; %d runs, and %d rows in the last", name, err, runs, got)
+		}
+	}
+	if n := count(t, d); n != 2 {
+		t.Errorf("%d rows, want 2", n)
 	}
 }

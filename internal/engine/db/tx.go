@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,10 +14,12 @@ import (
 
 // Tx is a transaction of the writer. It must not be used after its closure returned.
 type Tx struct {
-	d             *DB
-	conn          conn
-	now           time.Time
-	ended         bool
+	d     *DB
+	conn  conn
+	now   time.Time
+	ended bool
+	// repeated is true if the group has failed before, and its closures run one by one.
+	repeated      bool
 	wrote         bool
 	afterCommit   []func()
 	afterRollback []func()
@@ -63,6 +66,29 @@ func (t *Tx) Exec(query string, args ...any) (Result, error) {
 		err = t.d.engine.classify(err)
 	}
 	return res, err
+}
+
+// ExecExpecting is like Exec and RowsAffected, for a statement that almost always affects want
+// rows. On PostgreSQL, it does not wait for the answer: if the number turns out to be another
+// one, the server rejects the transaction, and its closures run again and wait. Closures may
+// run twice in any case.
+func (t *Tx) ExecExpecting(want int64, query string, args ...any) (affected int64, err error) {
+	if c, ok := t.conn.(*postgresConn); ok && !t.repeated && !t.ended {
+		t.wrote = true
+		_, err := c.exec(context.Background(), expecting(query), append(slices.Clone(args), want)...)
+		return want, err
+	}
+	res, err := t.Exec(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// expecting returns a statement that fails unless query affects as many rows as its last
+// argument says.
+func expecting(query string) string {
+	return "WITH done AS (" + query + " RETURNING 1) SELECT lilac_expect((SELECT count(*) FROM done), CAST(? AS BIGINT))"
 }
 
 // Now returns the time of the transaction. It is the same for the whole group.

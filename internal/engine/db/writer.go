@@ -125,12 +125,12 @@ func (d *DB) commit(group []*update) {
 		d.fail(group, err)
 		return
 	}
-	err := d.tryCommit(group, d.runBare)
+	err := d.tryCommit(group, false)
 	for n := 0; n < repeatMax && (errors.Is(err, errRepeat) || d.engine.transient(err)); n++ {
 		if len(group) == 1 && group[0].err != nil && !d.engine.transient(group[0].err) {
 			return // rolled back, and nothing else was in the group; it says nothing about the disk
 		}
-		err = d.tryCommit(group, d.runSaved)
+		err = d.tryCommit(group, true)
 	}
 	switch {
 	case errors.Is(err, errOutcomeUnknown):
@@ -195,16 +195,19 @@ func (d *DB) resolve() error {
 	return nil
 }
 
-// tryCommit runs the closures with run and commits. The first try runs them without
-// savepoints: those are a quarter of the work of a small insert, because each copies
+// tryCommit runs the closures and commits. The first try runs them without savepoints: those are a quarter of the work of a small insert, because each copies
 // the pages that change, and closures rarely fail once they have written.
-func (d *DB) tryCommit(group []*update, run func(*update) error) error {
+func (d *DB) tryCommit(group []*update, repeated bool) error {
+	run := d.runBare
+	if repeated {
+		run = d.runSaved
+	}
 	if err := d.engine.begin(relaxed(group)); err != nil {
 		return d.engine.classify(err)
 	}
 	now, c := d.opt.Now(), d.engine.writer()
 	for _, u := range group {
-		u.tx, u.err = &Tx{d: d, conn: c, now: now}, nil
+		u.tx, u.err = &Tx{d: d, conn: c, now: now, repeated: repeated}, nil
 		if err := run(u); err != nil {
 			d.rollback(group)
 			return err

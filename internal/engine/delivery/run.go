@@ -82,16 +82,16 @@ func (r *run) abandon(cause error) {
 // ack commits the delivery inside tx. It is refused when this attempt has been
 // abandoned, so a handler that returns late cannot commit its work twice.
 func (r *run) ack(tx *db.Tx) error {
-	res, err := tx.Exec("DELETE FROM bus_pending WHERE grp = ? AND seq = ? AND attempt = ? AND consumer = ?",
+	n, err := tx.ExecExpecting(1, "DELETE FROM bus_pending WHERE grp = ? AND seq = ? AND attempt = ? AND consumer = ?",
 		r.g.id, r.e.seq, r.attempt, r.c.sub.Consumer)
 	if err != nil {
 		return fmt.Errorf("commit delivery: %w", err)
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, &fault.Error{
+	if n == 0 {
+		return &fault.Error{
 			Kind: fault.Conflict, Code: "delivery_lost",
 			Message: "This delivery was given up or is committed already; its work was not stored.",
-		})
+		}
 	}
 	tx.AfterCommit(func() { r.acked.Store(true) })
 	return nil

@@ -104,13 +104,10 @@ func (b *Bus) appendOne(tx *db.Tx, e event.Event) (*record, error) {
 	}
 	r := &record{Seq: t.last + 1, Event: e}
 	pos := rowNumber(t.id, r.Seq)
-	res, err := tx.Exec(`INSERT INTO bus_log (pos, topic, id, type, ts, key, lane, headers, data, at, sum)
+	n, err := tx.ExecExpecting(1, `INSERT INTO bus_log (pos, topic, id, type, ts, key, lane, headers, data, at, sum)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (topic, id) DO NOTHING`,
 		pos, t.id, e.ID, string(e.Type), e.TS, e.Key, e.Lane, headers, []byte(e.Data), at, sumEvent(pos, at, e, headers))
-	if err != nil {
-		return nil, err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
+	if err != nil || n == 0 {
 		return nil, err
 	}
 	if err := b.Claim(tx, r); err != nil {
