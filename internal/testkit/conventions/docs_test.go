@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"lilac/internal/agent/mcpclient"
 	"lilac/internal/core/clock"
 	"lilac/internal/core/files"
 	"lilac/internal/core/session"
@@ -243,6 +244,7 @@ a daily limit continues by itself after midnight (` + "`limits.timeZone`" + `); 
 // envPayloads returns the payloads of Lilac's own environment events, as rules receive them.
 func envPayloads() map[event.Type]reflect.Type {
 	task, conversation := reflect.TypeFor[task.Payload](), reflect.TypeFor[session.Session]()
+	server := reflect.TypeFor[mcpclient.Notice]()
 	return map[event.Type]reflect.Type{
 		event.UserQuery:               reflect.TypeFor[event.UserQueryPayload](),
 		event.UserStop:                reflect.TypeFor[event.UserStopPayload](),
@@ -260,6 +262,10 @@ func envPayloads() map[event.Type]reflect.Type {
 		event.WebhookReceived:         reflect.TypeFor[webhook.Payload](),
 		event.FileChanged:             reflect.TypeFor[files.Payload](),
 		event.TimerFired:              reflect.TypeFor[clock.Payload](),
+		event.MCPToolsChanged:         server,
+		event.MCPPromptsChanged:       server,
+		event.MCPResourcesChanged:     server,
+		event.MCPResourceUpdated:      server,
 		event.RuleStopped:             reflect.TypeFor[event.RuleStoppedPayload](),
 		event.ToolExecuted:            reflect.TypeFor[event.ToolPayload](),
 		event.ToolFailed:              reflect.TypeFor[event.ToolPayload](),
