@@ -111,9 +111,13 @@ func TestServerEnvironment(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		history := s.history("s1")
-		if diff := cmp.Diff([]chat.Role{chat.User, chat.Assistant, chat.Tool, chat.User, chat.Assistant}, roles(history)); diff != "" {
+		if diff := cmp.Diff([]chat.Role{chat.System, chat.User, chat.Assistant, chat.Tool, chat.User, chat.Assistant}, roles(history)); diff != "" {
 			t.Fatal(diff)
 		}
+		if system := history[0]; !system.IsOperator() || !strings.Contains(system.Text(), "event handling expert") {
+			t.Errorf("the operator's text is %q", system.Text())
+		}
+		history = history[1:]
 		if first := history[0].Text(); !strings.Contains(first, "Observed event: door.opened") || !strings.Contains(first, `Event ID: "e1"`) || !strings.Contains(first, "Time: ") {
 			t.Errorf("the first message is %q", first)
 		}
@@ -121,7 +125,7 @@ func TestServerEnvironment(t *testing.T) {
 		if text, _ := result.OutputText(); call.ToolName != "get_event_info" || call.ToolCallID != result.ToolCallID || !strings.Contains(text, `"payload":{"door":"front"}`) {
 			t.Errorf("%+v, %+v", call, result)
 		}
-		if query, answer := history[3].Text(), history[4].Text(); !strings.Contains(query, "event handling expert") || !strings.HasSuffix(query, "Process event: door.opened") || answer != "I see." {
+		if query, answer := history[3].Text(), history[4].Text(); !strings.HasSuffix(query, "Process event: door.opened") || answer != "I see." {
 			t.Errorf("asked %q, answered %q", query, answer)
 		}
 	})
@@ -130,8 +134,8 @@ func TestServerEnvironment(t *testing.T) {
 			s.publish(fmt.Sprint("t", i), typ, "s1", `{"taskId":"task-123"}`)
 			s.ends(fmt.Sprint("env:s1:t", i))
 			history := s.history("s1")
-			if query := history[len(history)-2].Text(); !strings.Contains(query, "background task expert") {
-				t.Errorf("%s asks %q", typ, query)
+			if system := history[len(history)-6]; !system.IsOperator() || !strings.Contains(system.Text(), "background task expert") {
+				t.Errorf("%s asks %q", typ, system.Text())
 			}
 		}
 	})

@@ -223,7 +223,7 @@ func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 				return llmtest.Script{Calls: []llmtest.Call{{ID: "start", Name: "task", Input: `{"action":"start","prompt":"Loop."}`}}}
 			case last.Results["start"] != "":
 				return llmtest.Say("It is looked at.")
-			case strings.Contains(last.Text, "background task expert"): // from another rule
+			case strings.Contains(last.Text, `rule "background_task"`): // from another rule
 				return llmtest.Say("It has ended.")
 			}
 			return llmtest.Script{Calls: []llmtest.Call{{ID: "loop", Name: "glob", Input: `{"pattern":"*"}`}}}

@@ -240,7 +240,7 @@ func TestAnEntryOfAnotherProgramIsNamedAndNothingHandledTwice(t *testing.T) {
 	}
 	_, err = w.bus.Fetch(t.Context(), bustest.Topic, before[2].Position, 9)
 	if err == nil || !strings.Contains(err.Error(), foreign) || !strings.Contains(err.Error(), "XDEL") {
-		t.Errorf("who reads on is told: %v", err)
+		t.Errorf("the reader got no gap: %v", err)
 	}
 	w.detach()
 	if letters, err := w.bus.DeadLetters(t.Context(), "", 9); err != nil || len(letters) != 0 {

@@ -60,7 +60,7 @@ func (b *Bus) recordGaps(ctx context.Context, h *gapFinder) error {
 		if h.count[topic] == 0 {
 			continue
 		}
-		b.log.Error("redis lost events that are not kept any more; they were handled, and who reads on from before them is told",
+		b.log.Error("Redis lost events that Lilac no longer keeps. They were handled before; readers that are behind them get a gap",
 			"topic", topic, "at_most", h.count[topic])
 		if b.held[topic] == 0 {
 			continue

@@ -23,7 +23,7 @@ const (
 	refusedEpoch = "LILACEPOCH"
 	// refusedLost: Redis lost batches. The number of the newest one that it has follows.
 	refusedLost = "LILACLOST"
-	// refusedStale: an output has a stream, or has none, contrary to what was expected.
+	// refusedStale: the caller and Redis disagree about whether an output has a stream.
 	refusedStale = "LILACSTALE"
 )
 
@@ -96,7 +96,7 @@ if have < tonumber(ARGV[3]) then return redis.error_reply('LILACLOST ' .. c[2]) 
 local single, several, others, refreshed, careful = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
 local known = single + several
 local first = 3 + known
--- numbers of events are far below where Lua writes an exponent by itself
+-- tostring would write large numbers with an exponent
 local function number(n) return string.format('%.0f', n) end
 local function existing(from, to)
   local n = 0
@@ -115,7 +115,7 @@ for key = 3 + single, first - 1 do
   local stream, place, last = KEYS[key], ARGV[at], at + 1 + 2 * ARGV[at+1]
   for i = at + 2, last, 2 do
     call('XADD', stream, place, 'i', ARGV[i], 'e', ARGV[i+1])
-    place = following -- the place after the one that was given out last
+    place = following -- Redis assigns the next position
   end
   at = last + 1
 end
@@ -137,7 +137,7 @@ for key = first, first + others - 1 do
       if not careful or not string.find(added.err, 'equal or smaller', 1, true) then return added end
       local entry = call('XRANGE', stream, ARGV[i], ARGV[i])[1]
       if not entry or entry[2][2] ~= ARGV[i+1] then left = left + 1 end
-    elseif careful then -- what should stand before it is lost
+    elseif careful then -- a gap before the entry: Redis lost the events in it
       local e, n = string.match(added, '^(%d+)-(%d+)$')
       if newest and tonumber(n) > newest + 1 then gone(e .. '-' .. number(tonumber(n) - 1)) end
       newest = tonumber(n)
@@ -156,7 +156,7 @@ for key = first + refreshed, #KEYS, 3 do
   if fresh then
     call('SADD', KEYS[2], ARGV[at])
     local newest = call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
-    if newest then -- what was known of it was evicted
+    if newest then -- Redis evicted the metadata of the topic
       n, last, fresh = tonumber(string.match(newest[1], '-(%d+)$')), newest[1], false
     end
   end
@@ -166,7 +166,7 @@ for key = first + refreshed, #KEYS, 3 do
   local reply, exceptions, changed, seen = #out + 1, 0, false, {}
   out[reply] = n
   out[reply+1] = 0
-  local ahead -- the place after the one that was given out last
+  local ahead -- lets Redis assign the next position; nil for the first event
   for from = 1, count, 500 do
     local to = math.min(from + 499, count)
     local held, added, a = call('HMGET', ids, unpack(ARGV, id + from, id + to)), {}, 0

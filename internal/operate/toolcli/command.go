@@ -25,28 +25,28 @@ type Command struct {
 	DataDir func() (string, error)
 }
 
-const usage = `Calls what Lilac offers to the commands of its agent.
+const usage = `Calls the operations that Lilac offers to the commands of its agent.
 
 Usage:
-  tools --list               what there is
-  tools help ID              what one takes, with examples
-  tools ID --key=value …     call it
-  tools completion bash|zsh  completion for a shell
+  tools --list               list the operations
+  tools help ID              show the input of an operation, with examples
+  tools ID --key=value …     call an operation
+  tools completion bash|zsh  print the completion for a shell
 
 Flags of a call:
-  --key=value           a field of the input; again for a list; alone for true
-  --key:json=VALUE      a field as JSON
-  --input=@FILE|-|JSON  the whole input as a JSON object; other keys win
-  --output=json|text    how the value, and an error, is printed (default text)
+  --key=value           set a field of the input; repeat it for a list; without a value, it is true
+  --key:json=VALUE      set a field to a JSON value
+  --input=@FILE|-|JSON  the whole input as a JSON object; other keys take precedence
+  --output=json|text    the format of the value or the error (default text)
 
 Examples:
   tools surface.sessions.list --output=json
   tools surface.messages.list --session-id=01k2… --limit=20
 
-The server comes from LILAC_TOOL_SOCKET or LILAC_TOOL_URL, else it is the one on
-LILAC_DATA_DIR (default ~/.lilac; for lilac tools, what is configured). What may be called is what LILAC_TOOL_TOKEN
-allows: commands of the agent have one, for a terminal make one with
-lilac tools token create.
+The server is the one of LILAC_TOOL_SOCKET or LILAC_TOOL_URL, or else the one that uses
+LILAC_DATA_DIR (default ~/.lilac; for lilac tools, the configured directory). The token in
+LILAC_TOOL_TOKEN determines which operations you may call. Commands of the agent have one. For a
+terminal, create one with lilac tools token create.
 
 Exit codes: 2 usage, 3 denied, 4 not found, 5 conflict, 6 unavailable, 7 timeout,
 8 cancelled, 1 anything else.

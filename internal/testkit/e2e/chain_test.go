@@ -44,7 +44,7 @@ func TestAChainOfEventsEndsAlsoByWayOfOthers(t *testing.T) {
 				}
 				command := way.woken
 				if !strings.Contains(text, "The rule") {
-					if results > 0 || strings.Contains(text, "background task expert") {
+					if results > 0 || strings.Contains(text, `rule "background_task"`) {
 						return llmtest.Say("Done.")
 					}
 					command = cmp.Or(way.then, way.woken)
