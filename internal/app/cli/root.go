@@ -31,7 +31,8 @@ type cli struct {
 	locator
 	in      io.Reader
 	seams   app.Seams
-	release string
+	// release is the version, and releases the URL that describes the newest one.
+	release, releases string
 }
 
 // printer prints results and errors.
@@ -106,7 +107,7 @@ func (c *cli) root() *cobra.Command {
 	flags.StringVar(&c.file, "config", "", "configuration `file` (default ~/.lilac/config.yaml, or LILAC_CONFIG)")
 	flags.StringVar(&c.flags.Addr, "addr", "", "`host:port` of the server (default 127.0.0.1:7420, or LILAC_ADDR)")
 	flags.StringVar(&c.flags.DataDir, "data", "", "data `directory` (default ~/.lilac, or LILAC_DATA_DIR)")
-	root.AddCommand(serveCommand(c), chatCommand(c), eventsCommand(c), sessionsCommand(c), requestsCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c), rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c), mcpCommand(c), configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), loginCommand(c), versionCommand(c))
+	root.AddCommand(serveCommand(c), chatCommand(c), eventsCommand(c), sessionsCommand(c), requestsCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c), rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c), mcpCommand(c), configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), loginCommand(c), updateCommand(c), versionCommand(c))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
