@@ -17,6 +17,9 @@ var (
 	ErrCancelled = errors.New("cancelled")
 	// ErrDrain stops the run without further records; another process resumes it.
 	ErrDrain = errors.New("draining")
+	// ErrAsk is the error of a run that waits for a person's answer before a tool call; see
+	// [Permit.Ask].
+	ErrAsk = errors.New("a person has to answer before a tool call")
 )
 
 // Config configures a run.
@@ -37,8 +40,8 @@ type Config struct {
 	// ToolTimeout bounds a tool call; tools have smaller limits of their own. 0 means
 	// no bound.
 	ToolTimeout time.Duration
-	// Permit decides about each call before it starts; nil permits all. The run's
-	// goroutine calls it.
+	// Permit decides about each call before it starts, and again before it continues after
+	// a crash; nil permits all. The run's goroutine calls it.
 	Permit func(ctx context.Context, call chat.Part) (Permit, error)
 	// Bounds bound each answer.
 	Bounds Bounds
@@ -59,6 +62,14 @@ type Prefix struct {
 type Permit struct {
 	// Refusal is the result of a call that must not run; "" permits it.
 	Refusal string
+	// Answer is the result of a call that is a question to people, who have answered it.
+	Answer string
+	// Ask reports that a person has to answer first. The run ends before the call with
+	// [ErrAsk] and keeps the step open; another run continues it.
+	Ask bool
+	// Once reports that a person approved exactly this call. It never runs twice, even if
+	// its tool is idempotent.
+	Once bool
 	// Grant lists the tools that the call, and everything that it starts, may use.
 	Grant grant.Grant
 }
@@ -131,7 +142,7 @@ type Step struct {
 
 // Outcome is the end of a run.
 type Outcome struct {
-	// Err is nil if the run is done; ErrCancelled; ErrDrain; or the error of a failed
+	// Err is nil if the run is done; ErrCancelled; ErrDrain; ErrAsk; or the error of a failed
 	// run, a *fault.Error with a sentence for people.
 	Err   error
 	Text  string

@@ -40,6 +40,9 @@ type toolStep struct {
 	run   *run
 	ctx   context.Context // also ends with an interrupt
 	calls []chat.Part
+	// asks reports that a person has to answer before the next call; no further call
+	// starts, but those that run are recorded. The run's goroutine owns it.
+	asks bool
 
 	// mu serialises calls of the host and guards the fields below.
 	mu      sync.Mutex
@@ -58,7 +61,7 @@ func (r *run) runTools(calls []chat.Part, p PendingStep) ([]chat.Part, error) {
 		ctx, stop = stopped, func() bool { return true }
 	}
 	s := &toolStep{run: r, ctx: ctx, calls: calls, results: make([]chat.Part, len(calls))}
-	for i := 0; i < len(calls); {
+	for i := 0; i < len(calls) && !s.asks; {
 		end := i + 1
 		for s.parallel(i) && end < len(calls) && s.parallel(end) {
 			end++
@@ -66,12 +69,21 @@ func (r *run) runTools(calls []chat.Part, p PendingStep) ([]chat.Part, error) {
 		s.batch(i, end, p)
 		i = end
 	}
+	stopped := ctx.Err() != nil
 	r.interrupted = stop()
 	switch {
 	case r.draining():
 		return nil, ErrDrain
 	case s.err != nil:
 		return nil, s.err
+	case s.asks && !stopped:
+		return nil, ErrAsk
+	case s.asks: // it was stopped before somebody was asked
+		for i, c := range calls {
+			if s.results[i].ToolCallID == "" {
+				s.results[i] = chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true)
+			}
+		}
 	}
 	return s.results, nil
 }
@@ -89,6 +101,9 @@ func (s *toolStep) batch(begin, end int, p PendingStep) {
 	for i := begin; i < end; i++ {
 		slots <- struct{}{}
 		call := s.prepare(i, p)
+		if call == nil { // a person has to answer first
+			break
+		}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			s.results[i] = call()
@@ -97,7 +112,8 @@ func (s *toolStep) batch(begin, end int, p PendingStep) {
 	wg.Wait()
 }
 
-// prepare starts a call and returns a function that completes it and returns its result.
+// prepare starts a call and returns a function that completes it and returns its result. It
+// returns nil if a person has to answer before the call.
 func (s *toolStep) prepare(i int, p PendingStep) func() chat.Part {
 	c := s.calls[i]
 	is := func(result chat.Part) func() chat.Part { return func() chat.Part { return result } }
@@ -109,18 +125,31 @@ func (s *toolStep) prepare(i int, p PendingStep) func() chat.Part {
 	if p.Started[c.ToolCallID] && (!known || !t.Spec().Idempotent || s.ctx.Err() != nil) {
 		return is(s.recordEnd(c, restartedResult, true, display))
 	}
-	if s.ctx.Err() != nil || !s.recordStart(c, display) {
-		return is(chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true))
+	notRun := is(chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true))
+	if s.ctx.Err() != nil {
+		return notRun
 	}
-	if reason := s.refusalReason(i, known); reason != "" {
-		return is(s.recordEnd(c, reason, true, display))
+	permit, refusal := Permit{}, s.refusalReason(i, known)
+	if refusal == "" {
+		ok := false
+		if permit, ok = s.permit(c); !ok {
+			return notRun
+		}
+		refusal = permit.Refusal
 	}
-	permit, ok := s.permit(c)
+	started := p.Started[c.ToolCallID]
 	switch {
-	case !ok:
-		return is(chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true))
-	case permit.Refusal != "":
-		return is(s.recordEnd(c, permit.Refusal, true, display))
+	case started && (permit.Once || permit.Ask):
+		return is(s.recordEnd(c, restartedResult, true, display))
+	case permit.Ask:
+		s.asks = true
+		return nil
+	case !s.recordStart(c, display):
+		return notRun
+	case refusal != "":
+		return is(s.recordEnd(c, refusal, true, display))
+	case permit.Answer != "":
+		return is(s.recordEnd(c, permit.Answer, false, display))
 	}
 	return func() chat.Part {
 		res := s.execute(t, c, permit.Grant)

@@ -34,6 +34,11 @@ type Options struct {
 	// a change of the watched file trigger one.
 	Load   func() (*config.Config, []config.Warning, error)
 	Reload <-chan os.Signal
+	// LoadProposed reads the configuration as if the files had other contents; nil disables the
+	// setup on the page. CanRestart means that the caller starts the program again if Run returns
+	// ErrRestart.
+	LoadProposed func(*config.Proposal) (*config.Config, []config.Warning, error)
+	CanRestart   bool
 	// Level is the level of the logger, which a reload of log.level changes. Secrets holds
 	// the values that the logger redacts. Both may be nil.
 	Level   *slog.LevelVar
@@ -47,6 +52,8 @@ type Options struct {
 	// Seams are empty except in tests of the real program.
 	Seams Seams
 
+	// restart stops the program with a cause; nil if nobody would start it again.
+	restart context.CancelCauseFunc
 	// lease is the ownership of the database on PostgreSQL; nil on SQLite.
 	lease *db.Lease
 }
@@ -54,10 +61,15 @@ type Options struct {
 // Run runs the whole program until ctx ends or a component fails. It returns nil after a
 // graceful stop, even if the stop came during the start.
 func Run(ctx context.Context, o Options) error {
-	if o.Config.Database.URL.Postgres() {
-		return runNode(ctx, o)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if o.CanRestart {
+		o.restart = stop
 	}
-	return runOnce(ctx, o)
+	if o.Config.Database.URL.Postgres() {
+		return unlessRestarted(ctx, runNode(ctx, o))
+	}
+	return unlessRestarted(ctx, runOnce(ctx, o))
 }
 
 func runOnce(ctx context.Context, o Options) (err error) {

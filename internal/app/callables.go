@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/callables"
+	"lilac/internal/serve/mcpserver"
 	"lilac/internal/serve/toolserver"
 	"lilac/internal/serve/toolwire"
 	"lilac/internal/store"
@@ -65,7 +68,7 @@ func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err
 	c.server, err = toolserver.New(toolserver.Options{
 		Callables: c.families(files), Source: &callables.MCP{Servers: c.mcp, Keep: files.Keep},
 		Alive:     c.worksFor,
-		Operators: c.operators, Record: c.record, Logger: c.Logger,
+		Operators: c.operators, Record: c.record, Permit: c.permit, Logger: c.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("build the tool server: %w", err)
@@ -146,6 +149,14 @@ func (e publisher) Publish(ctx context.Context, ev event.EnvEvent) (bool, error)
 	return e.env.Publish(ctx, ev)
 }
 
+// overMCP returns the handler of /mcp, or nil if it is off.
+func (c *toolService) overMCP() http.Handler {
+	if !c.Config.MCP.Serve {
+		return nil
+	}
+	return mcpserver.New(mcpserver.Options{Tools: c.server, Version: c.Version, Logger: c.Logger})
+}
+
 // run serves until ctx ends.
 func (c *toolService) run(ctx context.Context) error {
 	served := make(chan error, 1)
@@ -193,6 +204,13 @@ func (c *toolService) mint(g toolserver.Grant) (builtin.Pass, error) {
 		pass.Binds = append(pass.Binds, sandbox.Bind{Source: c.executable, Target: toolProgram})
 	}
 	return pass, nil
+}
+
+// permit applies the policy to a call by a command.
+func (c *toolService) permit(ctx context.Context, caller toolserver.Caller, callable string, input json.RawMessage) error {
+	return c.runner.Approvals().Permit(ctx, caller.RequestID, session.PolicyCall{
+		SessionID: caller.SessionID, Client: caller.Client, Tool: callable, Input: input, Grant: caller.Tools,
+	})
 }
 
 // callEntry is the journal entry of a call.

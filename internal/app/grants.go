@@ -3,10 +3,12 @@ package app
 import (
 	"strings"
 
+	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/policy"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 )
@@ -26,6 +28,36 @@ func (p *base) placeGrant(q db.Queryer, client, sessionID string) (grant.Grant, 
 		}
 	}
 	return cfg.SurfaceTools(client, channels...), nil
+}
+
+// policyPlace returns all names of the place where a request works. A sub-agent works where
+// it was started.
+func (p *base) policyPlace(q db.Queryer, client, sessionID string) (policy.Place, error) {
+	if task.IsChild(sessionID) {
+		payer, err := p.store.Tasks.PayerOf(q, sessionID)
+		if err != nil {
+			return policy.Place{}, err
+		}
+		origin, known, err := names{p}.sessions().ClientOf(q, payer)
+		if err != nil {
+			return policy.Place{}, err
+		}
+		if known {
+			client, sessionID = origin, payer
+		}
+	}
+	place := policy.Place{Names: []string{client, sessionID}}
+	if client != discord.Platform {
+		return place, nil
+	}
+	s, err := store.SurfaceCache{}.Session(q, client, sessionID)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return policy.Place{}, err
+	}
+	if s.ParentChannelID != "" {
+		place.Names = append(place.Names, s.ParentChannelID)
+	}
+	return place, nil
 }
 
 // namedPlaceGrant is like placeGrant, for a session as a rule names it. Nothing restricts

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"lilac/internal/app/observe"
@@ -18,6 +19,9 @@ type live struct {
 	now      atomic.Pointer[inForce]
 	learned  llm.Registry // capabilities learned from the endpoints of all models
 	breakers fallback.Breakers
+	// reloading makes reloads one after another. It is held during I/O, and no other lock is
+	// taken before it.
+	reloading sync.Mutex
 	// reloadTrouble is the reason why the last reload was not fully applied. It is set after
 	// the log entry is written, so that the reason is in the log when /readyz reports it.
 	reloadTrouble atomic.Pointer[string]

@@ -40,10 +40,16 @@ func (o platformProfile) MayTalk(u surface.User) bool {
 
 // Grant returns what requests with a person's messages may use.
 func (o platformProfile) Grant(u surface.User) grant.Grant {
+	by := grant.By(personOf(u))
 	if o.now.Load().config.Surface.Discord.Access.Act.People().Includes(u) {
-		return nil
+		return by
 	}
-	return grant.Of(grant.Tools{From: "surface.discord.access.act", Allow: grant.Reading})
+	return by.And(grant.Of(grant.Tools{From: "surface.discord.access.act", Allow: grant.Reading}))
+}
+
+// personOf describes a user of a platform to the policy.
+func personOf(u surface.User) grant.Person {
+	return grant.Person{ID: u.ID, Roles: u.Roles, RolesKnown: u.Roles != nil}
 }
 
 // Programs reports whether a session, or the channel of a thread, listens to bots.

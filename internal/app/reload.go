@@ -33,6 +33,8 @@ func (r reloader) follow(ctx context.Context) error {
 // reload applies the settings that may change at runtime. A configuration with a mistake
 // changes nothing.
 func (r reloader) reload(why string) {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
 	r.tell(notify.Reloading)
 	defer r.tell(notify.Ready)
 	next, warnings, err := r.Load()

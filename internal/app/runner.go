@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 
 	"lilac/internal/agent"
 	"lilac/internal/app/observe"
@@ -10,6 +11,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/policy"
 	"lilac/internal/store"
 )
 
@@ -76,6 +78,27 @@ func (r runnerPorts) Admit(ctx context.Context, requestID, sessionID string, mor
 		return nil, err
 	}
 	return &session.Refusal{Reason: refusal.Sentence, Quiet: refusal.Announced, Drop: refusal.Queued, DropReason: refusal.QueuedReason}, nil
+}
+
+// Permit decides about a call, by the configuration in force.
+func (r runnerPorts) Permit(ctx context.Context, c session.PolicyCall) (policy.Decision, error) {
+	cfg := r.now.Load().config
+	if len(cfg.Policy) == 0 {
+		return policy.Decision{Verdict: policy.Allow}, nil
+	}
+	rules, err := cfg.PolicyRules()
+	if err != nil {
+		return policy.Decision{}, fmt.Errorf("read the policy: %w", err)
+	}
+	var place policy.Place
+	err = r.db.Read(ctx, func(q db.Queryer) (err error) {
+		place, err = r.policyPlace(q, c.Client, c.SessionID)
+		return err
+	})
+	if err != nil {
+		return policy.Decision{}, fmt.Errorf("find where a request works: %w", err)
+	}
+	return policy.Decide(rules, policy.Call{Tool: c.Tool, Input: c.Input, People: c.Grant.People(), Place: place}), nil
 }
 
 // RequestEnded reports the end of a sub-agent's request to the task service.

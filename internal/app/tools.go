@@ -13,6 +13,7 @@ import (
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
 	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/foundation/realpath"
 	"lilac/internal/operate/config"
@@ -48,7 +49,7 @@ func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
 	if b.tasks, err = b.openTasks(opts); err != nil {
 		return nil, fmt.Errorf("build background tasks: %w", err)
 	}
-	return append(tools, task.Tool(b.tasks), environment.Tool(b.db, store.RuleEvents{})), nil
+	return append(tools, task.Tool(b.tasks), environment.Tool(b.db, store.RuleEvents{}), session.AskTool()), nil
 }
 
 // toolOptions returns the options of the tools. Their sockets are created in dir.

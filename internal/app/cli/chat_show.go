@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
@@ -27,6 +28,8 @@ type streamPayload struct {
 	Message   string           `json:"message"`
 	Question  string           `json:"question"`
 	Again     bool             `json:"again"`
+	Kind      string           `json:"kind"`
+	Choices   []string         `json:"choices"`
 	Filename  string           `json:"filename"`
 	Bytes     int64            `json:"bytes"`
 	Path      string           `json:"path"`
@@ -112,22 +115,32 @@ func (t *talk) fileLocked(p streamPayload) {
 	fmt.Fprint(t.cli.out, t.newLineLocked(), line)
 }
 
-// pausedLocked handles a request that is paused at a limit. The answer's text contains
-// the question. A command that waits for one answer prints how to continue, also if
+// pausedLocked handles a paused request. At a limit, the answer's text contains the
+// question. A command that waits for one answer prints how to continue, also if
 // an earlier request is the paused one.
 func (t *talk) pausedLocked(p streamPayload) {
 	switch {
 	case t.ended != nil && p.RequestID == t.mine:
-		t.ended[p.RequestID] = unanswered(p.Question, p.RequestID)
+		t.ended[p.RequestID] = unanswered(p)
 	case t.ended != nil:
-		t.waitingLocked(unanswered(p.Question, p.RequestID))
-	case t.terminal && p.Again:
+		t.waitingLocked(unanswered(p))
+	case t.terminal && (p.Again || p.Kind != ""):
 		t.noteLocked(p.Question)
+		for i, choice := range p.Choices {
+			t.noteLocked(fmt.Sprintf("%d. %s", i+1, choice))
+		}
 	}
 }
 
-func unanswered(question, requestID string) error {
-	return fault.New(fault.LimitReached, "%s Use: lilac requests continue %s", question, requestID)
+func unanswered(p streamPayload) error {
+	use := "continue " + p.RequestID
+	switch p.Kind {
+	case string(session.ForApproval):
+		use = "answer " + p.RequestID + " once"
+	case string(session.ForReply):
+		use = "answer " + p.RequestID + " \"…\""
+	}
+	return fault.New(fault.LimitReached, "%s Use: lilac requests %s", p.Question, use)
 }
 
 // finishLocked prints the end of a request.

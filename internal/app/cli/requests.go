@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/core/session"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
@@ -58,8 +59,8 @@ func requestsCommand(c *cli) *cobra.Command {
 			return nil
 		}),
 	})
-	cmd := &cobra.Command{Use: "requests", Short: "List, show, continue and stop requests", Example: "  lilac requests show web:01k2…:01k2…"}
-	cmd.AddCommand(list, show,
+	cmd := &cobra.Command{Use: "requests", Short: "List, show, answer, continue and stop requests", Example: "  lilac requests show web:01k2…:01k2…"}
+	cmd.AddCommand(list, show, replyCommand(c),
 		answerCommand(c, session.Continue, "Continue a request that is paused at a limit"),
 		answerCommand(c, session.Stop, "End a request that is paused at a limit"))
 	return cmd
@@ -108,13 +109,46 @@ func (p *printer) printStory(s session.Story) {
 	}
 }
 
+// replyCommand returns the command that answers any question of a request.
+func replyCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "answer ID ANSWER", Short: "Answer the question of a paused request",
+		Long: "Answers the question that \"lilac requests show\" prints: once, always or no for a call that needs an approval, " +
+			"continue or stop at a limit, and any text for a question of the agent.",
+		Example: "  lilac requests answer web:01k2…:01k2… once\n  lilac requests answer web:01k2…:01k2… \"Use the blue one.\"",
+		Args:    cobra.ExactArgs(2),
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
+			story, err := server.Story(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			in, err := server.Session(cmd.Context(), story.SessionID)
+			if err != nil {
+				return err
+			}
+			if in.Paused == nil || in.ActiveRequest != story.ID {
+				return fault.New(fault.Conflict, "The request %s is not waiting for an answer.", story.ID)
+			}
+			answer := in.Paused.ReadText(args[1])
+			if answer == session.NoAnswer {
+				answer = session.Answer(args[1]) // the server says which answers there are
+			}
+			reply := ""
+			if answer == session.Replied {
+				reply = args[1]
+			}
+			return server.Answer(cmd.Context(), story.ID, answer, reply)
+		}),
+	}
+}
+
 func answerCommand(c *cli, a session.Answer, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: string(a) + " ID", Short: short,
 		Example: "  lilac requests " + string(a) + " web:01k2…:01k2…",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
-			return server.Answer(cmd.Context(), args[0], a)
+			return server.Answer(cmd.Context(), args[0], a, "")
 		}),
 	}
 }

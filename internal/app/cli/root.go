@@ -107,7 +107,14 @@ func (c *cli) root() *cobra.Command {
 	flags.StringVar(&c.file, "config", "", "configuration `file` (default ~/.lilac/config.yaml, or LILAC_CONFIG)")
 	flags.StringVar(&c.flags.Addr, "addr", "", "`host:port` of the server (default 127.0.0.1:7420, or LILAC_ADDR)")
 	flags.StringVar(&c.flags.DataDir, "data", "", "data `directory` (default ~/.lilac, or LILAC_DATA_DIR)")
-	root.AddCommand(serveCommand(c), chatCommand(c), eventsCommand(c), sessionsCommand(c), requestsCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c), rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c), mcpCommand(c), configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), loginCommand(c), updateCommand(c), versionCommand(c))
+	root.AddCommand(
+		serveCommand(c), setupCommand(c), chatCommand(c),
+		eventsCommand(c), sessionsCommand(c), requestsCommand(c), approvalsCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c),
+		rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c),
+		mcpCommand(c),
+		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c),
+		loginCommand(c), updateCommand(c), versionCommand(c),
+	)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
@@ -212,6 +219,13 @@ func (l *locator) source() config.Source {
 
 // read reads the configuration that the command line selects.
 func (l *locator) read() (*config.Config, []config.Warning, error) { return config.Load(l.source()) }
+
+// propose reads the configuration as if its files had other contents.
+func (l *locator) propose(p *config.Proposal) (*config.Config, []config.Warning, error) {
+	src := l.source()
+	src.Proposed = p
+	return config.Load(src)
+}
 
 // locate finds the data directory, even if the configuration has mistakes.
 func (c *cli) locate() (config.Location, error) {

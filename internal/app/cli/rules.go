@@ -206,7 +206,7 @@ func (p *printer) printTrial(t environment.Trial) error {
 // mayUse lists the tools and callables that a grant allows. Without bash, a request cannot
 // use callables.
 func mayUse(g grant.Grant) string {
-	if len(g) == 0 {
+	if !g.Restricts() {
 		return "everything"
 	}
 	names := g.Filter(config.KnownTools)

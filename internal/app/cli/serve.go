@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -56,11 +57,17 @@ func serveCommand(c *cli) *cobra.Command {
 			reload := make(chan os.Signal, 1) // one pending signal is enough: a reload reads the newest file
 			signal.Notify(reload, syscall.SIGHUP)
 			defer signal.Stop(reload)
-			return app.Run(ctx, app.Options{
+			err = app.Run(ctx, app.Options{
 				Config: cfg, Stdout: c.out, Logger: logger, Version: c.versionString(),
-				Load: c.read, Reload: reload, Level: level, Secrets: secrets,
+				Load: c.read, LoadProposed: c.propose, CanRestart: canRestart, Reload: reload, Level: level, Secrets: secrets,
 				Log: log, Tracer: tracer, Manager: notify.FromEnvironment(c.getenv, os.Getpid()), Seams: c.seams,
 			})
+			if !errors.Is(err, app.ErrRestart) {
+				return err
+			}
+			closeTracer(tracer)
+			c.closeLossy()
+			return startAgain()
 		},
 	}
 	cmd.Flags().StringVar(&c.flags.Workspace, "workspace", "", "`directory` the agent works in (default ~/lilac, or LILAC_WORKSPACE)")

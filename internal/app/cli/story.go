@@ -25,6 +25,8 @@ type entryData struct {
 	Recovery    int           `json:"recovery"`
 	Question    string        `json:"question"`
 	Answer      string        `json:"answer"`
+	Reply       string        `json:"reply"`
+	Tool        string        `json:"tool"`
 	State       string        `json:"state"`
 	Detail      string        `json:"detail"`
 	Description string        `json:"description"`
@@ -74,7 +76,9 @@ func describe(e session.StoryEntry) string {
 	case "paused":
 		return t.Question
 	case "resumed":
-		return "answered: " + t.Answer
+		return strings.TrimSpace("answered: " + t.Answer + " " + t.Reply)
+	case "approved":
+		return "used the approval of " + t.Tool
 	case "end":
 		return strings.TrimSpace(t.State + " " + t.Detail)
 	}

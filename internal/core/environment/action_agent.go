@@ -84,7 +84,7 @@ func (a *Agent) Do(ctx context.Context, c Call) (Run, error) {
 
 // alone reports whether an event must not join a request that runs, which may use more
 // than the event. A rule that steers restricts that request instead.
-func (a *Agent) alone(g grant.Grant) bool { return len(g) > 0 && a.deliver() != event.Steer }
+func (a *Agent) alone(g grant.Grant) bool { return g.Restricts() && a.deliver() != event.Steer }
 
 func (a *Agent) deliver() event.Queue {
 	if a.Deliver == "" {

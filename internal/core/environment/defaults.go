@@ -11,6 +11,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // The priorities of the built-in rules.
@@ -200,9 +201,15 @@ func decodeUserQuery(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message
 	return q, m, nil
 }
 
+// sourceUser is the source of events that the operator caused through the API.
+const sourceUser = "user"
+
 // requestMessage returns the command for a user_query.
 func requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.Message) (event.Event, error) {
 	command := event.RequestMessage{Queue: q.Queue, Messages: messages, MessageID: q.MessageID}
+	if e.Metadata.Source == sourceUser && originOf(e) == e.Type {
+		command.Grant = grant.By(grant.Person{ID: grant.Operator})
+	}
 	if q.Queue != event.Prompt {
 		command.AnyActive, command.ElseRequestID = true, q.ElseRequestID
 	}

@@ -347,8 +347,8 @@ func TestDefaultRules(t *testing.T) {
 		w.publish(query("q2", "s", event.UserQueryPayload{Content: "more", RequestID: "web:s:m1", ElseRequestID: "web:s:m2", MessageID: "m2", Queue: event.Steer, Client: "web", Attachments: files}))
 		all := w.commands(2)
 		want := []string{
-			`{"queue":"prompt","messages":[{"role":"user","content":"hi"}],"messageId":"m1"}`,
-			`{"queue":"steer","messages":[{"role":"user","content":[{"type":"text","text":"more"},{"type":"file","data":"blob:sha256:00","filename":"a.txt","mediaType":"text/plain"}]}],"messageId":"m2","elseRequestId":"web:s:m2","anyActive":true}`,
+			`{"queue":"prompt","messages":[{"role":"user","content":"hi"}],"messageId":"m1","grant":[{"person":{"id":"operator"}}]}`,
+			`{"queue":"steer","messages":[{"role":"user","content":[{"type":"text","text":"more"},{"type":"file","data":"blob:sha256:00","filename":"a.txt","mediaType":"text/plain"}]}],"messageId":"m2","elseRequestId":"web:s:m2","anyActive":true,"grant":[{"person":{"id":"operator"}}]}`,
 		}
 		for i, e := range all {
 			if diff := cmp.Diff(want[i], string(e.Data)); diff != "" {
@@ -375,7 +375,7 @@ func TestDefaultRules(t *testing.T) {
 			got = append(got, string(e.Type)+" "+e.Key+" "+string(e.Data))
 		}
 		want := []string{
-			`cmd.request.message web:s:m1 {"queue":"prompt","messages":[{"role":"user","content":"hi"}],"messageId":"m1"}`,
+			`cmd.request.message web:s:m1 {"queue":"prompt","messages":[{"role":"user","content":"hi"}],"messageId":"m1","grant":[{"person":{"id":"operator"}}]}`,
 			`cmd.request.cancel web:s:m1 {"reason":"enough"}`,
 			`cmd.request.cancel web:s:stop {"cancelQueued":true,"anyActive":true}`,
 		}

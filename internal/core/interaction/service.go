@@ -12,6 +12,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // Sessions reads the runner's state. Package store implements it.
@@ -135,6 +136,28 @@ func (s *Service) askers(q db.Queryer, requestID string) ([]string, error) {
 // Stop cancels a request for a person who may do that.
 func (s *Service) Stop(tx *db.Tx, requestID string, by surface.User) error {
 	_, _, err := s.core.Apply(tx, requestID, StopPressed{By: by})
+	return err
+}
+
+// Answer answers the question of a request, by the number of the pause and the index of the
+// answer.
+func (s *Service) Answer(tx *db.Tx, requestID string, pause, answer int, by surface.User) error {
+	r, err := s.o.Sessions.Request(tx, requestID)
+	if err != nil {
+		return err
+	}
+	state, err := s.o.Sessions.State(tx, r.SessionID)
+	if err != nil {
+		return err
+	}
+	open := state.OpenQuestion(r)
+	in := session.PauseAnswer{
+		Pause: pause, Name: "@" + plainName(by.Name), By: grant.Person{ID: by.ID, Roles: by.Roles, RolesKnown: by.Roles != nil},
+	}
+	if open.Pause != nil {
+		in.Answer, in.Reply = open.Pause.AnswerAt(answer)
+	}
+	_, err = session.AnswerPause(tx, open, in)
 	return err
 }
 

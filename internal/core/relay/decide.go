@@ -46,7 +46,12 @@ func Decide(s State, in Input, now time.Time) (State, []Effect) {
 		if in.State.Ended() && d.End == nil {
 			// A request that was not answered has nothing to show.
 			d.End, d.Finished = &End{State: in.State, Detail: in.Detail, At: now.UnixMilli()}, !d.Started
+			d.questionAnswered(QuestionAnswered{Outcome: "This question is no longer open."})
 		}
+	case QuestionAsked:
+		d.questionAsked(in)
+	case QuestionAnswered:
+		d.questionAnswered(in)
 	case Moved:
 		if len(d.Cuts) < maxCuts && !slices.ContainsFunc(d.Cuts, func(c Cut) bool { return c.ID == in.Cut.ID }) {
 			d.Cuts = append(slices.Clone(d.Cuts), in.Cut)

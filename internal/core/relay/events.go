@@ -56,6 +56,9 @@ func (s *Service) input(tx *db.Tx, d bus.Delivery, payload event.Payload) (Input
 		}
 		return ReplyStarted{ReplyTo: replyTarget(d.Headers.RequestID(), s.platform()), Mention: mention, Asker: asker}, nil
 	case event.RequestLifecycle:
+		if in := questionInput(p); in != nil {
+			return in, nil
+		}
 		return RequestEnded{State: p.State, Detail: p.Detail}, nil
 	case event.SurfaceReanchor:
 		cut := Cut{ID: d.ID, MessageID: p.MessageID, Offset: -1, Inherit: p.InheritReplyTo}
@@ -144,8 +147,14 @@ func (s *Service) plan(tx *db.Tx, row Row, m Message, send surface.Send) error {
 
 func (s *Service) content(requestID string, v View) surface.Content {
 	c := surface.Content{Text: v.Text, PingUsers: v.Users}
-	if v.Stop && s.o.Adapter.Capabilities().Buttons {
-		c.Buttons = []surface.Button{{ID: "stop:" + requestID, Label: "Stop", Danger: true}}
+	if !s.o.Adapter.Capabilities().Buttons {
+		return c
+	}
+	if v.Question != nil {
+		c.Buttons = v.Question.buttons(requestID)
+	}
+	if v.Stop && (v.Question == nil || !v.Question.inText()) {
+		c.Buttons = append(c.Buttons, surface.Button{ID: "stop:" + requestID, Label: "Stop", Danger: true})
 	}
 	return c
 }

@@ -111,7 +111,7 @@ func (f *follower) show(ctx context.Context, row Row, output heardOutput, ended 
 		end = row.End
 	}
 	settings := f.settings(ctx)
-	settings.Mention = row.Mention
+	settings.Mention, settings.Questions, settings.Asker = row.Mention, row.Questions, row.Asker
 	settings.Early = time.Since(time.UnixMilli(row.StartedAt)) < statusAfter
 	in := Rendered{
 		Basis: row, Views: Render(output.Output, row.ReplyTo, row.Cuts, end, row.made(), settings),

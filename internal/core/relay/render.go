@@ -74,6 +74,9 @@ type Settings struct {
 	Scrub func(text string) string
 	// Mention is the id of the user that the answer mentions first, "" for none.
 	Mention string
+	// Questions are the questions to people, and Asker the user whom they notify.
+	Questions []Question
+	Asker     string
 	// Early reports that the answer has just begun. Its first message then waits for
 	// text: files that are added before that belong to it.
 	Early bool
@@ -91,8 +94,9 @@ type View struct {
 	ReplyToKey string
 	Users      []string
 	Files      []event.BinaryOutput
-	// Stop adds a button that stops the answer.
-	Stop bool
+	// Stop adds a button that stops the answer, and Question those that answer it.
+	Stop     bool
+	Question *Question
 	// Bare reports that the message has no text any more and stays for its files.
 	Bare bool
 }
@@ -115,7 +119,9 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 	}
 	segments := segment(o, replyTo, cuts)
 	var views []View
+	parts, ids := make([][]View, len(segments)), make([]string, len(segments))
 	for i, seg := range segments {
+		ids[i] = seg.cutID
 		last := i == len(segments)-1
 		source := text.Truncate(seg.text, maxSource)
 		hidden := seg.text[len(source):]
@@ -154,15 +160,18 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 			if j == 0 {
 				v.ReplyTo = seg.replyTo
 			}
-			views = append(views, v)
+			views, parts[i] = append(views, v), append(parts[i], v)
 		}
 	}
 	if held(o, end) {
-		views = nil
+		views, parts = nil, nil
 	}
 	if len(views) > 0 && end == nil {
-		views[len(views)-1].Stop = true
+		last := slices.IndexFunc(parts, func(p []View) bool { return len(p) > 0 && p[len(p)-1].Key == views[len(views)-1].Key })
+		shown := &parts[last][len(parts[last])-1]
+		shown.Stop, shown.Question = true, openQuestion(s.Questions)
 	}
+	views = withQuestions(parts, ids, s.Questions, s.Asker, s)
 	return withFiles(views, o, end, made, s)
 }
 
@@ -201,7 +210,7 @@ func held(o Output, end *End) bool {
 	return !blank(o.Text) && blank(withoutNoReply(o.Text, true))
 }
 
-type part struct{ text, replyTo string }
+type part struct{ text, replyTo, cutID string }
 
 // segment divides the text at the cuts, which are in the order of their requests.
 // A cut before an earlier one moves to it.
@@ -222,7 +231,7 @@ func segment(o Output, replyTo string, cuts []Cut) []part {
 		}
 		at = min(max(at, from), int64(len(o.Text)))
 		parts[len(parts)-1].text = o.Text[from:at]
-		next := part{replyTo: c.ReplyTo}
+		next := part{replyTo: c.ReplyTo, cutID: c.ID}
 		if c.Inherit && replyTo != "" {
 			next.replyTo = c.MessageID
 		}

@@ -51,7 +51,9 @@ type Row struct {
 	Finished bool      `json:"finished,omitempty"`
 	Cuts     []Cut     `json:"cuts,omitempty"`
 	Messages []Message `json:"messages,omitempty"`
-	End      *End      `json:"end,omitempty"`
+	// Questions are the questions to people, in order.
+	Questions []Question `json:"questions,omitempty"`
+	End       *End       `json:"end,omitempty"`
 	// Reason explains why the relay gave up: nothing can be shown any more.
 	Reason string `json:"reason,omitempty"`
 }
@@ -176,6 +178,15 @@ type RequestEnded struct {
 	Detail string
 }
 
+// QuestionAsked reports that the request waits for an answer.
+type QuestionAsked struct{ Question Question }
+
+// QuestionAnswered reports that it waits no longer. Outcome is for people.
+type QuestionAnswered struct {
+	Pause   int
+	Outcome string
+}
+
 // Moved reports that the output continues below another message.
 type Moved struct{ Cut Cut }
 
@@ -246,17 +257,19 @@ type Attended struct {
 // PauseChecked reports whether a silent request waits for a person's reply.
 type PauseChecked struct{ Paused bool }
 
-func (ReplyStarted) isInput() {}
-func (RequestEnded) isInput() {}
-func (Moved) isInput()        {}
-func (RowFinished) isInput()  {}
-func (Checked) isInput()      {}
-func (Recalled) isInput()     {}
-func (Rendered) isInput()     {}
-func (EditDone) isInput()     {}
-func (DeleteDone) isInput()   {}
-func (Attended) isInput()     {}
-func (PauseChecked) isInput() {}
+func (ReplyStarted) isInput()     {}
+func (RequestEnded) isInput()     {}
+func (QuestionAsked) isInput()    {}
+func (QuestionAnswered) isInput() {}
+func (Moved) isInput()            {}
+func (RowFinished) isInput()      {}
+func (Checked) isInput()          {}
+func (Recalled) isInput()         {}
+func (Rendered) isInput()         {}
+func (EditDone) isInput()         {}
+func (DeleteDone) isInput()       {}
+func (Attended) isInput()         {}
+func (PauseChecked) isInput()     {}
 
 // Effect is an effect of a decision. The types below are the closed set.
 // [Service] carries out Plan, Resend, Announce, Withdraw, Refuse, and Cancel in the
@@ -339,6 +352,6 @@ func (Report) isEffect()     {}
 
 // fingerprint identifies what an edit of a message can change.
 func (v View) fingerprint() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%t %t", v.Text, v.Stop, v.Bare))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%t %t%s", v.Text, v.Stop, v.Bare, v.Question.fingerprint()))
 	return base64.RawStdEncoding.EncodeToString(sum[:12])
 }

@@ -17,6 +17,15 @@ const (
 	NoAnswer Answer = ""
 	Continue Answer = "continue"
 	Stop     Answer = "stop"
+	// Once, Always and No are the answers to an approval: the call may run, and so may all
+	// calls of the tool in the session, or it must not run.
+	Once   Answer = "once"
+	Always Answer = "always"
+	No     Answer = "no"
+	// Replied is the answer to a question of the agent; the reply is a text.
+	Replied Answer = "reply"
+	// TimedOut is the answer if nobody answered an approval or a question in time.
+	TimedOut Answer = "timeout"
 	// NewDay is the answer that the calendar gives to the question at a daily limit.
 	NewDay Answer = "newDay"
 )
@@ -72,7 +81,7 @@ func AnswerOf(messages []chat.Message) Answer {
 	if len(text) > maxAnswer {
 		return NoAnswer
 	}
-	if a, ok := answers[strings.Join(strings.Fields(strings.Trim(text, ".!,/\"' ")), " ")]; ok {
+	if a, ok := answers[plainWords(text)]; ok {
 		return a
 	}
 	if rest, ok := strings.CutPrefix(text, string(Continue)); ok && rest != "" && strings.ContainsAny(rest[:1], " ,.:;\n") {
@@ -81,12 +90,9 @@ func AnswerOf(messages []chat.Message) Answer {
 	return NoAnswer
 }
 
-// Answers reports whether a message answers the pause of a session's active request.
+// Answers reports whether a message of the operator answers the pause of a session's active
+// request.
 func Answers(q db.Queryer, states StateTable, sessionID string, m chat.Message) (bool, error) {
-	said := []chat.Message{m}
-	if AnswerOf(said) == NoAnswer {
-		return false, nil // the usual case
-	}
 	state, err := states.State(q, sessionID)
-	return state.IsAnswer(said), err
+	return state.IsAnswer([]chat.Message{m}), err
 }

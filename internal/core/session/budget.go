@@ -9,8 +9,12 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// DefaultWait is how long a paused request waits for an answer.
-const DefaultWait = 24 * time.Hour
+const (
+	// DefaultWait is how long a request waits for an answer at a limit or to an approval.
+	DefaultWait = 24 * time.Hour
+	// DefaultQuestionWait is how long it waits for the answer to a question of the agent.
+	DefaultQuestionWait = 7 * 24 * time.Hour
+)
 
 // Budget is an upper bound for each resource. Zero means no limit.
 type Budget struct {
@@ -33,7 +37,8 @@ type Limits struct {
 	// Zone is the time zone of midnight; nil means UTC.
 	Zone *time.Location
 	// Wait is how long a paused request waits for an answer; 0 means DefaultWait.
-	Wait time.Duration
+	// QuestionWait is that for questions of the agent; 0 means DefaultQuestionWait.
+	Wait, QuestionWait time.Duration
 }
 
 func (l Limits) day(t time.Time) string {
@@ -56,6 +61,13 @@ func (l Limits) midnightAfter(p Pause) (midnight time.Time, waits bool) {
 	}
 	midnight = time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, zone)
 	return midnight, midnight.UnixMilli() < p.Until
+}
+
+func (l Limits) questionWait() time.Duration {
+	if l.QuestionWait <= 0 {
+		return DefaultQuestionWait
+	}
+	return l.QuestionWait
 }
 
 func (l Limits) wait() time.Duration {
@@ -185,13 +197,23 @@ func (r Reached) amount(n int64, unit bool) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// Pause describes a request that waits at a limit for an answer.
+// Pause describes a request that waits for an answer.
 type Pause struct {
 	// Number is 1 for the first pause of the request.
-	Number int `json:"number"`
+	Number int       `json:"number"`
+	Kind   PauseKind `json:"kind,omitempty"`
+	// Reached is the limit, for AtLimit.
 	Reached
-	Question string `json:"question"`
-	// Since and Until are Unix milliseconds; at Until the request fails.
+	// Call is the call that waits, for ForApproval. Approvers are the people who may answer
+	// besides the operator.
+	Call      *AskedCall `json:"call,omitempty"`
+	Approvers []string   `json:"approvers,omitempty"`
+	// Choices are suggested answers, for ForReply. ToolCallID is the call that asks.
+	Choices    []string `json:"choices,omitempty"`
+	ToolCallID string   `json:"toolCallId,omitempty"`
+	Question   string   `json:"question"`
+	// Since and Until are Unix milliseconds. At Until a request at a limit fails, and any
+	// other continues without an answer.
 	Since int64 `json:"since"`
 	Until int64 `json:"until"`
 	// Day is the day of a daily limit.

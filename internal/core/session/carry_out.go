@@ -47,6 +47,10 @@ func (c *change) carryOut(e Effect) error {
 		return c.announceQuestion(e.RequestID, *c.state.Active.Paused, c.mail.MessageID)
 	case RecordAnswer:
 		return c.recordAnswer(e)
+	case ConfirmMessage:
+		return c.confirmMessage(e)
+	case CloseStep:
+		return c.closeOpenStep(e.RequestID)
 	case WakeRun:
 		c.signal(e.RequestID, func(r *run) { r.wake.Store(true) })
 	case InterruptRun:

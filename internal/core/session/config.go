@@ -17,7 +17,8 @@ type LimitsConfig struct {
 	Session  BudgetConfig     `json:"session,omitempty" jsonschema:"Limits of one conversation, over its lifetime."`
 	Day      BudgetConfig     `json:"day,omitempty" jsonschema:"Limits of all conversations together, per day."`
 	TimeZone string           `json:"timeZone,omitempty" jsonschema:"The time zone in which a day begins: a name such as Europe/Berlin, UTC, or Local for the machine's zone."`
-	Wait     setting.Duration `json:"wait,omitempty" jsonschema:"How long a request waits at a limit for an answer before it ends."`
+	Wait     setting.Duration `json:"wait,omitempty" jsonschema:"How long a request waits for an answer: at a limit, before it ends; about a call that needs an approval, before it continues without the call."`
+	Question setting.Duration `json:"question,omitempty" jsonschema:"How long a request waits for the answer to a question of the agent before it continues without one."`
 	Tool     setting.Duration `json:"tool,omitempty" jsonschema:"Time limit for one tool call. Tools have smaller limits of their own."`
 	Answer   AnswerConfig     `json:"answer,omitempty" jsonschema:"Maximum sizes in one answer of the model, from 1KiB to 16MiB. A longer answer is stopped, and what was written until then is kept."`
 	Repeats  int              `json:"repeats,omitempty" jsonschema:"How often in a row the model may repeat the same sentences in an answer, or the same tool calls with the same arguments, before the request ends. Zero means no limit."`
@@ -54,7 +55,8 @@ func DefaultLimitsConfig() LimitsConfig {
 		// trigger each other.
 		Day:      BudgetConfig{Tokens: 100_000_000},
 		TimeZone: "Local",
-		Wait:     setting.Duration(24 * time.Hour),
+		Wait:     setting.Duration(DefaultWait),
+		Question: setting.Duration(DefaultQuestionWait),
 		Tool:     setting.Duration(30 * time.Minute),
 		// A book has a text of 500 KiB; few models can write as much at once.
 		Answer: AnswerConfig{Text: 512 << 10, Thinking: 1 << 20, Arguments: 1 << 20},
@@ -96,6 +98,9 @@ func (c LimitsConfig) Check() error {
 	if c.Wait <= 0 {
 		found = append(found, fault.InvalidField("limits.wait", "limits.wait has to be longer than nothing, for example 24h."))
 	}
+	if c.Question <= 0 {
+		found = append(found, fault.InvalidField("limits.question", "limits.question has to be longer than nothing, for example 168h."))
+	}
 	if c.Tool <= 0 {
 		found = append(found, fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m."))
 	}
@@ -121,7 +126,7 @@ func (c LimitsConfig) Limits() Limits {
 	}
 	return Limits{
 		Request: c.Request.budget(), Session: c.Session.budget(), Day: c.Day.budget(),
-		Zone: zone, Wait: time.Duration(c.Wait),
+		Zone: zone, Wait: time.Duration(c.Wait), QuestionWait: time.Duration(c.Question),
 	}
 }
 

@@ -46,7 +46,19 @@ func (d *decision) decide(in Input) {
 	case Ended:
 		d.ended(in)
 	case LimitReached:
-		d.limitReached(in)
+		d.pauseRun(in.RequestID, in.Pause, in.NoSlot)
+	case Asked:
+		d.pauseRun(in.RequestID, in.Pause, in.NoSlot)
+	case ApprovalNeeded:
+		d.approvalNeeded(in)
+	case ApprovalUsed:
+		if d.isActive(in.RequestID) {
+			if i := d.Active.approvalIndex(in.Tool, in.Hash); i >= 0 {
+				d.Active.Approvals = slices.Delete(d.Active.Approvals, i, i+1)
+			}
+		}
+	case StandingRevoked:
+		d.Standing = slices.DeleteFunc(d.Standing, func(s Standing) bool { return in.Tool == "" || s.Tool == in.Tool })
 	case Expired:
 		d.expired(in)
 	case DayOver:
@@ -264,6 +276,9 @@ func (d *decision) cancel(c Cancel) {
 			d.discard(d.Active.Pending)
 			d.Active.Pending = nil
 			d.endQueued(0, len(d.Queue), cancelled(reason))
+		}
+		if d.Active.Paused.Kind != AtLimit {
+			d.emit(CloseStep{RequestID: c.RequestID})
 		}
 		d.Active.Reason = reason
 		d.end(ending{State: event.StateCancelled}, nil)

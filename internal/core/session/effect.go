@@ -67,8 +67,18 @@ type RepeatQuestion struct{ RequestID string }
 type RecordAnswer struct {
 	RequestID string
 	Answer    Answer
-	Pause     int
+	Pause     Pause
+	// Reply is the answer to a question of the agent, By the name of the person who
+	// answered, if known.
+	Reply, By string
 }
+
+// ConfirmMessage reports that a message was applied that is not part of the conversation:
+// an answer that a tool's result contains.
+type ConfirmMessage struct{ RequestID, MessageID string }
+
+// CloseStep appends the open step of a request that ends without a run to the history.
+type CloseStep struct{ RequestID string }
 
 // WakeRun tells the run that messages wait.
 type WakeRun struct{ RequestID string }
@@ -94,6 +104,8 @@ func (ResumeRun) effect()      {}
 func (PauseRun) effect()       {}
 func (RepeatQuestion) effect() {}
 func (RecordAnswer) effect()   {}
+func (ConfirmMessage) effect() {}
+func (CloseStep) effect()      {}
 func (WakeRun) effect()        {}
 func (InterruptRun) effect()   {}
 func (CancelRun) effect()      {}

@@ -7,6 +7,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/policy"
 	"lilac/internal/store"
 )
 
@@ -55,9 +56,10 @@ func (f fakeSurfaces) Instructions(operators, client string) string {
 
 // fakePolicy is a [session.Policy] that calls the functions that are not nil.
 type fakePolicy struct {
-	payer func(sessionID string) string
-	admit func(requestID string, more chat.Usage) *session.Refusal
-	ended func(r session.Request)
+	permit func(call session.PolicyCall) policy.Decision
+	payer  func(sessionID string) string
+	admit  func(requestID string, more chat.Usage) *session.Refusal
+	ended  func(r session.Request)
 }
 
 func (f fakePolicy) Payer(_ db.Queryer, sessionID string) (string, error) {
@@ -65,6 +67,13 @@ func (f fakePolicy) Payer(_ db.Queryer, sessionID string) (string, error) {
 		return "", nil
 	}
 	return f.payer(sessionID), nil
+}
+
+func (f fakePolicy) Permit(_ context.Context, call session.PolicyCall) (policy.Decision, error) {
+	if f.permit == nil {
+		return policy.Decision{Verdict: policy.Allow}, nil
+	}
+	return f.permit(call), nil
 }
 
 func (f fakePolicy) Admit(_ context.Context, requestID, _ string, more chat.Usage) (*session.Refusal, error) {

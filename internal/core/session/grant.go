@@ -1,12 +1,8 @@
 package session
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 
-	"lilac/internal/agent"
-	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/grant"
 )
 
@@ -34,13 +30,4 @@ func GrantOf(entries []StoryEntry) (g grant.Grant) {
 		g = g.And(more)
 	}
 	return g
-}
-
-// permit implements [agent.Config.Permit].
-func (r *run) permit(_ context.Context, call chat.Part) (agent.Permit, error) {
-	p := agent.Permit{Grant: r.grant}
-	if why := r.grant.Refusal(call.ToolName); why != "" {
-		p.Refusal = fmt.Sprintf("Not run: %s Do not try to do the same in another way; say what you could not do.", why)
-	}
-	return p, nil
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Input is something that happened to a session. The set of inputs is closed:
-// [Message], [Cancel], [StepBoundary], [WouldEnd], [Ended], [LimitReached],
-// [Expired], [DayOver], [Drained], [Recovered], [TurnCame], [TrialPassed], [Progressed],
+// [Message], [Cancel], [StepBoundary], [WouldEnd], [Ended], [LimitReached], [Asked], [ApprovalNeeded],
+// [ApprovalUsed], [StandingRevoked], [Expired], [DayOver], [Drained], [Recovered], [TurnCame], [TrialPassed], [Progressed],
 // [SlotFree], [RowDamaged] and [DamagedQueue].
 //
 // Facts that the decider needs and the state does not hold are fields of the
@@ -32,9 +32,11 @@ type Message struct {
 	// Unusable lists those of the requests it names that have ended, are damaged
 	// or belong to another session.
 	Unusable []string
-	// Answer is how the message reads as an answer to a request that is paused at
-	// a limit.
+	// Answer is how the message reads as an answer to the open pause, Reply the answer
+	// to a question of the agent, and By the name of the person who answers, if known.
 	Answer Answer
+	Reply  string
+	By     string
 	// AnswersPause is the number of the pause that the message answers; the
 	// message is ignored if that pause is over. 0 means an ordinary message.
 	AnswersPause int
@@ -102,6 +104,29 @@ type LimitReached struct {
 	NoSlot    bool
 }
 
+// Asked reports that the run stopped before a tool call, because a person has to answer
+// first. The decider assigns Pause.Number.
+type Asked struct {
+	RequestID string
+	Pause     Pause
+	NoSlot    bool
+}
+
+// ApprovalNeeded reports that a running command made a call that needs an approval.
+type ApprovalNeeded struct {
+	RequestID string
+	Call      CallApproval
+}
+
+// ApprovalUsed reports that a call that was approved once is about to run.
+type ApprovalUsed struct {
+	RequestID  string
+	Tool, Hash string
+}
+
+// StandingRevoked ends the standing approvals of a tool; "" means all of them.
+type StandingRevoked struct{ Tool string }
+
 // Expired reports that nobody answered a pause in time.
 type Expired struct {
 	RequestID string
@@ -153,19 +178,23 @@ type Progressed struct{ RequestID string }
 // SlotFree reports that another run may start.
 type SlotFree struct{}
 
-func (Message) input()      {}
-func (Cancel) input()       {}
-func (StepBoundary) input() {}
-func (WouldEnd) input()     {}
-func (Ended) input()        {}
-func (RowDamaged) input()   {}
-func (DamagedQueue) input() {}
-func (LimitReached) input() {}
-func (Expired) input()      {}
-func (DayOver) input()      {}
-func (Drained) input()      {}
-func (Recovered) input()    {}
-func (TurnCame) input()     {}
-func (TrialPassed) input()  {}
-func (Progressed) input()   {}
-func (SlotFree) input()     {}
+func (Message) input()         {}
+func (Cancel) input()          {}
+func (StepBoundary) input()    {}
+func (WouldEnd) input()        {}
+func (Ended) input()           {}
+func (RowDamaged) input()      {}
+func (DamagedQueue) input()    {}
+func (LimitReached) input()    {}
+func (Asked) input()           {}
+func (ApprovalNeeded) input()  {}
+func (ApprovalUsed) input()    {}
+func (StandingRevoked) input() {}
+func (Expired) input()         {}
+func (DayOver) input()         {}
+func (Drained) input()         {}
+func (Recovered) input()       {}
+func (TurnCame) input()        {}
+func (TrialPassed) input()     {}
+func (Progressed) input()      {}
+func (SlotFree) input()        {}

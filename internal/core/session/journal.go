@@ -24,6 +24,7 @@ const (
 	kindCompacted     = "compacted"
 	kindPaused        = "paused"
 	kindResumed       = "resumed"
+	kindApproved      = "approved"
 	kindEnd           = "end"
 )
 
@@ -88,6 +89,12 @@ type (
 	resumedEntry struct {
 		Pause  int    `json:"pause"`
 		Answer Answer `json:"answer"`
+		// ToolCallID and Hash bind the answer to one call of the open step.
+		ToolCallID string `json:"toolCallId,omitempty"`
+		Tool       string `json:"tool,omitempty"`
+		Hash       string `json:"hash,omitempty"`
+		Reply      string `json:"reply,omitempty"`
+		By         string `json:"by,omitempty"`
 	}
 	endEntry struct {
 		State  event.RequestState `json:"state"`

@@ -56,11 +56,28 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 		SessionID: c.sessionID, MessageID: p.MessageID, RequestID: h.RequestID(), Queue: p.Queue, State: MailWaiting,
 		EventID: e.ID, CreatedAt: c.now(), Messages: p.Messages,
 	}
+	answer, reply, by := c.answerIn(p)
 	return c.decide(Message{
 		MessageID: p.MessageID, RequestID: h.RequestID(), Client: h.Client(), Queue: p.Queue,
 		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Duplicate: seen, Unusable: unusable,
-		Rule: p.Rule, Author: AuthorOf(p.Messages), Answer: AnswerOf(p.Messages), AnswersPause: p.AnswersPause, Grant: p.Grant, Used: used, NoSlot: c.svc.atCapacity(),
+		Rule: p.Rule, Author: AuthorOf(p.Messages), Answer: answer, Reply: reply, By: by, AnswersPause: p.AnswersPause, Grant: p.Grant, Used: used, NoSlot: c.svc.atCapacity(),
 	})
+}
+
+// answerIn returns how a message reads as an answer to the open pause.
+func (c *change) answerIn(p event.RequestMessage) (answer Answer, reply, by string) {
+	pause := c.state.OpenPause()
+	if pause == nil {
+		return NoAnswer, "", ""
+	}
+	answer, reply = pause.Read(p.Messages)
+	if p.AnswersPause != 0 && p.Answer != "" {
+		answer = Answer(p.Answer)
+	}
+	if by = p.AnsweredBy; by == "" && len(p.Messages) > 0 {
+		by, _ = QuestionOf(p.Messages[0])
+	}
+	return answer, reply, by
 }
 
 // unusableRequests returns those of the requests that have ended, are damaged or

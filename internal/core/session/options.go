@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/policy"
 	"lilac/internal/model/llm"
 )
 
@@ -92,7 +94,7 @@ type Surfaces interface {
 	NewConversation(client string) string
 }
 
-// Policy decides about the budgets of requests.
+// Policy decides about the budgets and the calls of requests.
 type Policy interface {
 	// Payer returns the session whose limits apply to the work of a session and
 	// which is charged for it; "" means the session itself.
@@ -100,9 +102,22 @@ type Policy interface {
 	// Admit is called before each model call; more is the request's usage beyond
 	// its records. A refusal ends the request.
 	Admit(ctx context.Context, requestID, sessionID string, more chat.Usage) (*Refusal, error)
+	// Permit decides whether a call of a tool or callable may run.
+	Permit(ctx context.Context, call PolicyCall) (policy.Decision, error)
 	// RequestEnded is called in the transaction that ends a request; an error
 	// undoes the transaction.
 	RequestEnded(tx *db.Tx, r Request) error
+}
+
+// PolicyCall is a call about which the policy decides.
+type PolicyCall struct {
+	// SessionID and Client are those of the request that makes the call.
+	SessionID, Client string
+	// Tool is the name of the tool or callable.
+	Tool  string
+	Input json.RawMessage
+	// Grant names the people for whom the request works.
+	Grant grant.Grant
 }
 
 // Refusal ends a request that may not continue.
@@ -204,6 +219,10 @@ type openPolicy struct{}
 
 func (openPolicy) Payer(db.Queryer, string) (string, error) { return "", nil }
 func (openPolicy) RequestEnded(*db.Tx, Request) error       { return nil }
+func (openPolicy) Permit(context.Context, PolicyCall) (policy.Decision, error) {
+	return policy.Decision{Verdict: policy.Allow}, nil
+}
+
 func (openPolicy) Admit(context.Context, string, string, chat.Usage) (*Refusal, error) {
 	return nil, nil
 }

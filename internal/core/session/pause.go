@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"lilac/internal/agent"
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 )
@@ -52,20 +54,22 @@ func (c *change) recordPause(e PauseRun) error {
 	}
 	req.Detail = p.Question
 	c.updateRequest(req)
-	_, err = c.tables.History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
-		ID: fmt.Sprintf("%s/pause/%d", e.RequestID, p.Number), RequestID: e.RequestID, CreatedAt: c.now(),
-		Message: chat.Text(chat.Assistant, p.Question),
-	})
-	if err != nil {
-		return err
+	if p.Kind == AtLimit {
+		_, err = c.tables.History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
+			ID: fmt.Sprintf("%s/pause/%d", e.RequestID, p.Number), RequestID: e.RequestID, CreatedAt: c.now(),
+			Message: chat.Text(chat.Assistant, p.Question),
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindPaused, Data: pausedEntry{p, c.run.workedMS()}}); err != nil {
 		return err
 	}
-	c.tx.AfterCommit(func() { c.svc.scheduleExpiry(c.sessionID, e.RequestID, p) })
+	c.tx.AfterCommit(func() { pauses{c.svc}.schedule(c.sessionID, e.RequestID, p) })
 	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
 	err = c.publish(fmt.Sprintf("%s/lifecycle/paused/%d", e.RequestID, p.Number), h,
-		event.RequestLifecycle{State: req.State, Detail: p.Question, Paused: true, TS: c.now()})
+		event.RequestLifecycle{State: req.State, Detail: p.Question, Paused: true, Pause: p.Number, Kind: string(p.Kind), Answers: p.answers(), Offset: c.run.out.length(), TS: c.now()})
 	if err != nil {
 		return err
 	}
@@ -102,10 +106,14 @@ func (c *change) announceQuestion(requestID string, p Pause, insteadOf string) e
 	if insteadOf != "" {
 		id += ":" + insteadOf
 	}
-	return c.announce(event.SessionPaused, requestID, boundedEventID(id), event.SessionPausedPayload{
-		RequestID: requestID, Pause: p.Number, Limit: string(p.Limit), Used: p.Used, Allowed: p.Allowed, More: p.More,
-		Question: p.Question, Until: p.Until, Again: insteadOf != "",
-	})
+	payload := event.SessionPausedPayload{
+		RequestID: requestID, Pause: p.Number, Kind: string(p.Kind), Limit: string(p.Limit), Used: p.Used, Allowed: p.Allowed, More: p.More,
+		Question: p.Question, Choices: p.Choices, Until: p.Until, Again: insteadOf != "",
+	}
+	if p.Call != nil {
+		payload.Call = &event.AskedCallPayload{Tool: p.Call.Tool, Input: p.Call.Input, Bytes: p.Call.Bytes, Hash: p.Call.Hash}
+	}
+	return c.announce(event.SessionPaused, requestID, boundedEventID(id), payload)
 }
 
 // recordAnswer records the answer to a pause.
@@ -117,18 +125,83 @@ func (c *change) recordAnswer(e RecordAnswer) error {
 	req.Detail = ""
 	c.updateRequest(req)
 	err = c.tables.Journal.Record(c.tx, e.RequestID, Entry{
-		At: c.now(), Step: req.Steps, Kind: kindResumed, Data: resumedEntry{Pause: e.Pause, Answer: e.Answer},
+		At: c.now(), Step: req.Steps, Kind: kindResumed, Data: e.entry(),
 	})
 	if err != nil {
 		return err
 	}
 	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
-	err = c.publish(fmt.Sprintf("%s/lifecycle/resumed/%d", e.RequestID, e.Pause), h, event.RequestLifecycle{State: req.State, TS: c.now()})
+	err = c.publish(fmt.Sprintf("%s/lifecycle/resumed/%d", e.RequestID, e.Pause.Number), h, event.RequestLifecycle{
+		State: req.State, Pause: e.Pause.Number, Kind: string(e.Pause.Kind), Answer: cmp.Or(e.Reply, string(e.Answer)), AnsweredBy: e.By, TS: c.now(),
+	})
 	if err != nil {
 		return err
 	}
-	return c.announce(event.SessionResumed, e.RequestID, boundedEventID(fmt.Sprintf("session.resumed:%s:%d", e.RequestID, e.Pause)),
-		event.SessionResumedPayload{RequestID: e.RequestID, Pause: e.Pause, Answer: string(e.Answer)})
+	return c.announce(event.SessionResumed, e.RequestID, boundedEventID(fmt.Sprintf("session.resumed:%s:%d", e.RequestID, e.Pause.Number)),
+		event.SessionResumedPayload{RequestID: e.RequestID, Pause: e.Pause.Number, Answer: string(e.Answer), By: e.By})
+}
+
+// entry is the journal entry of an answer.
+func (e RecordAnswer) entry() resumedEntry {
+	out := resumedEntry{Pause: e.Pause.Number, Answer: e.Answer, ToolCallID: e.Pause.ToolCallID, Reply: e.Reply, By: e.By}
+	if call := e.Pause.Call; call != nil {
+		out.ToolCallID, out.Tool, out.Hash = call.ToolCallID, call.Tool, call.Hash
+	}
+	return out
+}
+
+// confirmMessage reports that an answer was applied.
+func (c *change) confirmMessage(e ConfirmMessage) error {
+	req, err := c.request(e.RequestID)
+	if err != nil {
+		return err
+	}
+	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
+	offset, err := c.offset(req)
+	if err != nil {
+		return err
+	}
+	return c.publish(e.RequestID+"/applied/"+e.MessageID, h, event.MessageApplied{MessageID: e.MessageID, Queue: event.Steer, Offset: offset})
+}
+
+// closeOpenStep closes the open step of a request that waited for an answer and ends.
+func (c *change) closeOpenStep(requestID string) error {
+	req, err := c.request(requestID)
+	if err != nil {
+		return err
+	}
+	p, err := c.tables.progress(c.tx, c.sessionID, requestID)
+	if err != nil {
+		if db.IsEngineError(err) {
+			return err
+		}
+		return nil // a damaged journal has no step to close; the request ends all the same
+	}
+	return c.closeStep(event.RequestHeaders(requestID, c.sessionID, req.Client), p)
+}
+
+// answers are the answers that buttons offer.
+func (p Pause) answers() []string {
+	switch p.Kind {
+	case ForApproval:
+		return []string{string(Once), string(Always), string(No)}
+	case ForReply:
+		return p.Choices
+	}
+	return []string{string(Continue), string(Stop)}
+}
+
+// AnswerAt returns the answer of a button, by its index, and the reply to a question of the
+// agent.
+func (p Pause) AnswerAt(i int) (answer Answer, reply string) {
+	answers := p.answers()
+	if i < 0 || i >= len(answers) {
+		return NoAnswer, ""
+	}
+	if p.Kind == ForReply {
+		return Replied, answers[i]
+	}
+	return Answer(answers[i]), ""
 }
 
 // boundedEventID returns id, or its hash if it is too long for an environment event.
@@ -140,9 +213,12 @@ func boundedEventID(id string) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// scheduleExpiry fails the request at the end of the pause. A request at a daily limit
-// continues at midnight, if that is earlier.
-func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
+// pauses ends pauses that nobody answers.
+type pauses struct{ *Service }
+
+// schedule ends the pause in time. A request at a daily limit continues at midnight, if that
+// is earlier.
+func (s pauses) schedule(sessionID, requestID string, p Pause) {
 	left := func() time.Duration {
 		end := time.UnixMilli(p.Until)
 		if midnight, waits := s.settings.Load().Limits.midnightAfter(p); waits {
@@ -151,11 +227,11 @@ func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
 		return end.Sub(s.opt.Now())
 	}
 	s.alarms.set(sessionID, left, func() {
-		s.spawn(func() { s.expirePause(sessionID, requestID, p) })
+		s.spawn(func() { s.expire(sessionID, requestID, p) })
 	})
 }
 
-func (s *Service) expirePause(sessionID, requestID string, p Pause) {
+func (s pauses) expire(sessionID, requestID string, p Pause) {
 	s.mu.Lock()
 	ctx := s.runCtx
 	s.mu.Unlock()

@@ -26,6 +26,8 @@ type progress struct {
 	recoveries int
 	// grant is what the request may use.
 	grant grant.Grant
+	// verdicts are the answers about calls of the last step, by tool call id.
+	verdicts map[string]resumedEntry
 	// attempts counts how often the request was resumed: after a crash, a restart or
 	// a pause.
 	attempts int
@@ -83,9 +85,19 @@ func (p *progress) apply(e StoryEntry) error {
 		if err := json.Unmarshal(e.Data, &pause); err != nil {
 			return err
 		}
-		p.text = agent.JoinText(p.text, pause.Question)
+		if pause.Kind == AtLimit {
+			p.text = agent.JoinText(p.text, pause.Question)
+		}
 		p.attempts++
-	case kindResumed, kindStarted:
+	case kindResumed:
+		var r resumedEntry
+		if err := json.Unmarshal(e.Data, &r); err != nil {
+			return err
+		}
+		if r.ToolCallID != "" && p.verdicts != nil {
+			p.verdicts[r.ToolCallID] = r
+		}
+	case kindStarted:
 	case kindInput:
 		p.ended = false
 	case kindModelSwitched:
@@ -101,6 +113,7 @@ func (p *progress) apply(e StoryEntry) error {
 		}
 		p.step, p.text = e.Step, agent.JoinText(p.text, m.Message.Text())
 		p.pending = &agent.PendingStep{Message: m.Message, Results: map[string]chat.Part{}, Started: map[string]bool{}, Interrupted: m.Interrupted}
+		p.verdicts = map[string]resumedEntry{}
 		p.ended = true
 	case kindToolStart, kindToolEnd:
 		var t toolEntry
@@ -241,7 +254,7 @@ func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
 			return c.decide(in)
 		}
 		if a.Paused != nil {
-			c.tx.AfterCommit(func() { s.scheduleExpiry(sessionID, a.RequestID, *a.Paused) })
+			c.tx.AfterCommit(func() { pauses{s}.schedule(sessionID, a.RequestID, *a.Paused) })
 			return nil
 		}
 		if r := s.runOf(a.RequestID); r != nil && r.ctx.Err() == nil {

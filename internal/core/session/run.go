@@ -65,6 +65,10 @@ type run struct {
 	refusal *Refusal
 	// grant is what the request may use.
 	grant grant.Grant
+	// verdicts are the answers about calls of the step at which the run continues, and asks
+	// is the question for which it stops.
+	verdicts map[string]resumedEntry
+	asks     *Pause
 	// worked is the working time of the request before this run, and begun when this
 	// run began, by [Options.Awake].
 	worked, begun time.Duration
@@ -125,6 +129,9 @@ func (r *run) execute() error {
 	case isCancelled(outcome.Err):
 		return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateCancelled, Detail: cancelledText, NoSlot: r.svc.hasHeldSessions()}, outcome)
 	}
+	if r.asks != nil && errors.Is(outcome.Err, agent.ErrAsk) {
+		return r.recordEnd(Asked{RequestID: r.requestID, Pause: *r.asks, NoSlot: r.svc.hasHeldSessions()}, outcome)
+	}
 	l := asLimitError(outcome.Err)
 	if l != nil && r.svc.opt.Surfaces.Unattended(r.client) {
 		return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: l.Statement(), Kind: fault.LimitReached, NoSlot: r.svc.hasHeldSessions()}, outcome)
@@ -181,8 +188,10 @@ func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
 		if r.journalUnread {
 			c.text = p.text
 		}
-		if err := c.closeStep(r.headers(), p); err != nil {
-			return err
+		if _, asks := in.(Asked); !asks { // the step stays open until there is an answer
+			if err := c.closeStep(r.headers(), p); err != nil {
+				return err
+			}
 		}
 		return c.decide(in)
 	})
@@ -284,6 +293,7 @@ func (r *run) load() (agent.Input, error) {
 		return in, err
 	}
 	r.attempt, r.trace, r.notes, r.grant = p.attempts, p.trace, p.notes, p.grant
+	r.verdicts = p.verdicts
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
 	r.loaded = true
 	r.worked, r.begun = p.worked, r.svc.opt.Awake()

@@ -45,7 +45,11 @@ func (r runHost) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]
 	if !r.wake.Swap(false) {
 		return nil, nil
 	}
-	return r.takeMessages(ctx, StepBoundary{RequestID: r.requestID}, nil)
+	injected, err := r.takeMessages(ctx, StepBoundary{RequestID: r.requestID}, nil)
+	if err == nil && r.asks != nil {
+		return nil, agent.ErrAsk
+	}
+	return injected, err
 }
 
 // CheckLimits implements [agent.Host]. The fields that it reads do not change during a
@@ -59,10 +63,15 @@ func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outc
 	var seqs []int64
 	var closed bool
 	var granted grant.Grant
+	var unasked *CallApproval
 	err := r.record(ctx, func(c *change) error {
 		c.outcome = outcome
 		err := c.decide(in)
 		injected, seqs, closed, granted = c.injected, c.seqs, !c.state.isActive(r.requestID), c.granted
+		if unasked = c.state.Active.firstUnasked(); unasked != nil {
+			asked := *unasked
+			unasked = &asked
+		}
 		return err
 	})
 	if err != nil {
@@ -71,6 +80,9 @@ func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outc
 	if closed {
 		r.closed = true
 		return nil, nil
+	}
+	if unasked != nil {
+		r.asks = pauses{r.svc}.forApproval(unasked.AskedCall, unasked.Approvers)
 	}
 	r.grant = r.grant.And(granted)
 	return r.inject(injected, seqs), nil

@@ -79,6 +79,8 @@ type State struct {
 	// the session, and of the day RaisedDay.
 	Raised    map[Limit]int64 `json:"raised,omitempty"`
 	RaisedDay string          `json:"raisedDay,omitempty"`
+	// Standing are the approvals that hold for all requests of the session.
+	Standing []Standing `json:"standing,omitempty"`
 }
 
 // Active is the active request.
@@ -91,13 +93,15 @@ type Active struct {
 	// Drained reports that the process shut down cleanly during the run, so
 	// resuming it does not count as a recovery from a crash.
 	Drained bool `json:"drained,omitempty"`
-	// Paused is set while the request waits at a limit; it has no run then.
+	// Paused is set while the request waits for an answer; it has no run then.
 	Paused *Pause `json:"paused,omitempty"`
 	// Asker is the platform's id of the user who may answer a pause; if empty,
 	// everybody in the session may.
 	Asker string `json:"asker,omitempty"`
 	// Pauses counts the pauses of the request.
 	Pauses int `json:"pauses,omitempty"`
+	// Approvals are the calls of running commands that need an approval.
+	Approvals []CallApproval `json:"approvals,omitempty"`
 	// Rules are the rules whose events the request handles.
 	Rules []string `json:"rules,omitempty"`
 	// Recovery is set after an unclean stop of the process; see recovery.go.
@@ -147,10 +151,10 @@ func (s State) clone() State {
 		s.Queue[i].Messages = slices.Clone(s.Queue[i].Messages)
 	}
 	s.Ended, s.Seen = slices.Clone(s.Ended), slices.Clone(s.Seen)
-	s.Raised = maps.Clone(s.Raised)
+	s.Raised, s.Standing = maps.Clone(s.Raised), slices.Clone(s.Standing)
 	if s.Active != nil {
 		a := *s.Active
-		a.Pending, a.Rules = slices.Clone(a.Pending), slices.Clone(a.Rules)
+		a.Pending, a.Rules, a.Approvals = slices.Clone(a.Pending), slices.Clone(a.Rules), slices.Clone(a.Approvals)
 		if a.Paused != nil {
 			p := *a.Paused
 			a.Paused = &p
@@ -186,10 +190,15 @@ func (s State) OpenPause() *Pause {
 	return s.Active.Paused
 }
 
-// IsAnswer reports whether the messages answer the open pause. Such messages belong
-// to the paused request, whichever request they name.
+// IsAnswer reports whether messages of the operator answer the open pause. Such messages
+// belong to the paused request, whichever request they name.
 func (s State) IsAnswer(messages []chat.Message) bool {
-	return s.OpenPause() != nil && AnswerOf(messages) != NoAnswer && s.acceptsAnswerOf(AuthorOf(messages))
+	p := s.OpenPause()
+	if p == nil {
+		return false
+	}
+	answer, _ := p.Read(messages)
+	return answer != NoAnswer && (p.Kind == ForApproval || s.acceptsAnswerOf(AuthorOf(messages)))
 }
 
 // acceptsAnswerOf reports whether the author may answer the open pause.

@@ -65,7 +65,7 @@ type Request struct {
 // Detail of such a request are set; Detail contains the reason.
 const Damaged event.RequestState = "damaged"
 
-// Asks reports whether the request waits at a limit for an answer to its detail.
+// AwaitsAnswer reports whether the request waits for an answer to its detail.
 func (r Request) AwaitsAnswer() bool { return r.Detail != "" && r.StartedAt > 0 && !r.State.Ended() }
 
 // Story is a request with all its records.
@@ -127,7 +127,7 @@ type StoryEntry struct {
 	At   int64 `json:"at"`
 	Step int   `json:"step"`
 	// Kind is queued, started, input, model, model_failed, model_switched, tool_start,
-	// tool_end, call, recovered, compacted, paused, resumed, end; in a story
+	// tool_end, call, recovered, compacted, paused, resumed, approved, end; in a story
 	// also [EntryDamaged].
 	Kind   string          `json:"kind"`
 	Detail string          `json:"detail,omitempty"`

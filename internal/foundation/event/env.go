@@ -247,12 +247,14 @@ type RuleStoppedPayload struct {
 	Allowed int64  `json:"allowed"`
 }
 
-// SessionPausedPayload is the payload of a session.paused: a request has reached a limit and
-// asks whether to continue.
+// SessionPausedPayload is the payload of a session.paused: a request waits for an answer,
+// because it has reached a limit, a call needs an approval, or the agent asks something.
 type SessionPausedPayload struct {
 	RequestID string `json:"requestId"`
 	// Pause is the number of this pause within the request, starting at 1.
 	Pause int `json:"pause"`
+	// Kind is approval or question; it is empty at a limit.
+	Kind string `json:"kind,omitempty"`
 	// Limit has two parts: request, session or day, and steps, tokens, money or time, for
 	// example "day.money". Used, Allowed and More (the amount that a "continue" adds) are
 	// steps, tokens, millionths of a US dollar, or milliseconds.
@@ -260,13 +262,29 @@ type SessionPausedPayload struct {
 	Used    int64  `json:"used"`
 	Allowed int64  `json:"allowed"`
 	More    int64  `json:"more"`
-	// Question is the question to people. The request's text contains it, too.
+	// Question is the question to people. At a limit, the request's text contains it, too.
 	Question string `json:"question"`
-	// Until is the time at which the request ends without an answer, in Unix milliseconds.
+	// Choices are suggested answers to a question of the agent.
+	Choices []string `json:"choices,omitempty"`
+	// Call is the call that needs an approval.
+	Call *AskedCallPayload `json:"call,omitempty"`
+	// Until is the time at which the request continues without the call or the answer, or at
+	// which it ends at a limit, in Unix milliseconds.
 	Until int64 `json:"until"`
 	// Again reports that the question is repeated, because the last message was not an
 	// answer.
 	Again bool `json:"again,omitempty"`
+}
+
+// AskedCallPayload is a call that needs an approval.
+type AskedCallPayload struct {
+	// Tool is the name of the tool or callable.
+	Tool string `json:"tool"`
+	// Input is the canonical JSON of the input, or its beginning if it has more Bytes.
+	Input string `json:"input"`
+	Bytes int    `json:"bytes"`
+	// Hash is the SHA-256 of the canonical input, in hexadecimal digits.
+	Hash string `json:"hash"`
 }
 
 // SessionResumedPayload is the payload of a session.resumed: the question was answered. The
@@ -274,8 +292,12 @@ type SessionPausedPayload struct {
 type SessionResumedPayload struct {
 	RequestID string `json:"requestId"`
 	Pause     int    `json:"pause"`
-	// Answer is continue or stop, or newDay if the day of a daily limit ended first.
+	// Answer is continue or stop at a limit, or newDay if the day of a daily limit ended
+	// first; once, always or no about a call; reply to a question; timeout if nobody
+	// answered.
 	Answer string `json:"answer"`
+	// By is the name of the person who answered, if known.
+	By string `json:"by,omitempty"`
 }
 
 // StreamFilePayload is the payload of a stream.file: the agent has sent a file.

@@ -100,6 +100,10 @@ type RequestMessage struct {
 	// AnswersPause makes the message an answer to the pause with that number. The message is
 	// dropped if the pause is over.
 	AnswersPause int `json:"answersPause,omitempty"`
+	// Answer is the answer to that pause, and AnsweredBy the name of the person who gives
+	// it. Without it, the text of the message is the answer.
+	Answer     string `json:"answer,omitempty"`
+	AnsweredBy string `json:"answeredBy,omitempty"`
 	// Grant restricts the request that the message is applied to, in addition to the
 	// restrictions that it has.
 	Grant grant.Grant `json:"grant,omitempty"`
@@ -126,8 +130,19 @@ type RequestLifecycle struct {
 	ErrorKind fault.Kind `json:"errorKind,omitempty"`
 	// Paused reports that the request waits for an answer to the question in Detail. Until
 	// then, it does no work and publishes no output.
-	Paused bool  `json:"paused,omitempty"`
-	TS     int64 `json:"ts"`
+	Paused bool `json:"paused,omitempty"`
+	// Pause, Kind, and Answers describe the question as a session.paused does. Answers are
+	// those that buttons offer.
+	Pause   int      `json:"pause,omitempty"`
+	Kind    string   `json:"kind,omitempty"`
+	Answers []string `json:"answers,omitempty"`
+	// Offset is the length of the text before the question, in bytes.
+	Offset int64 `json:"offset,omitempty"`
+	// Answer is the answer to the question of Pause, and AnsweredBy the name of the person
+	// who gave it, if known.
+	Answer     string `json:"answer,omitempty"`
+	AnsweredBy string `json:"answeredBy,omitempty"`
+	TS         int64  `json:"ts"`
 }
 
 // UnmarshalJSON decodes the state "resolved" of older producers as "done".

@@ -10,9 +10,13 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// maxParts bounds the restrictions of a grant. A chain of events that cause each other
-// is shorter than that, and equal restrictions count once.
-const maxParts = 32
+const (
+	// maxParts bounds the restrictions of a grant. A chain of events that cause each other
+	// is shorter than that, and equal restrictions count once.
+	maxParts = 32
+	// maxPeople bounds the people of a grant; more than that are one unknown person.
+	maxPeople = 64
+)
 
 // Tools is one restriction. Its zero value restricts nothing.
 type Tools struct {
@@ -23,10 +27,30 @@ type Tools struct {
 	Allow []string `json:"allow,omitempty"`
 	// Deny lists the patterns of names that must not be used, even if Allow has them.
 	Deny []string `json:"deny,omitempty"`
+	// Person is a person who asked, for the policy; a part with a person restricts nothing
+	// by itself.
+	Person *Person `json:"person,omitempty"`
 }
 
-// IsZero reports whether t restricts nothing.
-func (t Tools) IsZero() bool { return len(t.Allow) == 0 && len(t.Deny) == 0 }
+// Operator is the id of the person who uses the page, a terminal, or the API.
+const Operator = "operator"
+
+// Person is a person for whom a request works. The zero value is an unknown person.
+type Person struct {
+	// ID is [Operator] or the platform's id of the user.
+	ID string `json:"id,omitempty"`
+	// Roles are the platform's ids of the person's roles, if RolesKnown.
+	Roles      []string `json:"roles,omitempty"`
+	RolesKnown bool     `json:"rolesKnown,omitempty"`
+}
+
+// By returns a grant that restricts nothing and says who asked.
+func By(p Person) Grant { return Grant{{Person: &p}} }
+
+// IsZero reports whether t says nothing.
+func (t Tools) IsZero() bool { return !t.restricts() && t.Person == nil }
+
+func (t Tools) restricts() bool { return len(t.Allow)+len(t.Deny) > 0 }
 
 // Allows reports whether t allows a tool or callable.
 func (t Tools) Allows(name string) bool {
@@ -34,6 +58,12 @@ func (t Tools) Allows(name string) bool {
 }
 
 func (t Tools) equal(o Tools) bool {
+	if (t.Person == nil) != (o.Person == nil) {
+		return false
+	}
+	if p := t.Person; p != nil && (p.ID != o.Person.ID || p.RolesKnown != o.Person.RolesKnown || !slices.Equal(p.Roles, o.Person.Roles)) {
+		return false
+	}
 	return t.From == o.From && slices.Equal(t.Allow, o.Allow) && slices.Equal(t.Deny, o.Deny)
 }
 
@@ -44,19 +74,46 @@ type Grant []Tools
 // Of returns a grant with the restrictions that restrict something.
 func Of(parts ...Tools) Grant { return Grant(nil).And(parts) }
 
-// And returns a grant that allows what both allow. It modifies neither.
+// And returns a grant that allows what both allow, for the people of both. It modifies
+// neither.
 func (g Grant) And(more Grant) Grant {
 	out := slices.Clone(g)
 	for _, t := range more {
+		if !t.restricts() && t.Person != nil && len(out.People()) >= maxPeople {
+			t.Person = &Person{}
+		}
 		if t.IsZero() || slices.ContainsFunc(out, t.equal) {
 			continue
 		}
-		if len(out) >= maxParts {
+		if t.restricts() && out.restrictions() >= maxParts {
 			return Grant{{From: "too many restrictions", Deny: []string{"*"}}}
 		}
 		out = append(out, t)
 	}
 	return out
+}
+
+// People returns the people for whom a request with the grant works. None means that no
+// person asked for it.
+func (g Grant) People() (people []Person) {
+	for _, t := range g {
+		if t.Person != nil {
+			people = append(people, *t.Person)
+		}
+	}
+	return people
+}
+
+// Restricts reports whether the grant restricts anything.
+func (g Grant) Restricts() bool { return g.restrictions() > 0 }
+
+func (g Grant) restrictions() (n int) {
+	for _, t := range g {
+		if t.restricts() {
+			n++
+		}
+	}
+	return n
 }
 
 // Allows reports whether the grant allows a tool or callable.

@@ -19,7 +19,8 @@ const maxDescription = 4 << 20
 
 // Window asks an endpoint for the sizes of a model's context window and of its longest answer,
 // in tokens; 0 means unknown. It asks the list of models first, and then the routes of
-// llama.cpp (GET /props) and Ollama (POST /api/show, GET /api/ps).
+// llama.cpp (GET /props), Ollama (POST /api/show, GET /api/ps), LM Studio (GET
+// /api/v0/models), and TGI (GET /info).
 func Window(ctx context.Context, e Endpoint, model string) (contextTokens, maxOutputTokens int) {
 	answer, err := Ask(ctx, e)
 	if err != nil || answer.Status != http.StatusOK {
@@ -34,7 +35,7 @@ func Window(ctx context.Context, e Endpoint, model string) (contextTokens, maxOu
 		return contextTokens, maxOutputTokens
 	}
 	// The size of the loaded model is smaller than the one that the model could have.
-	for _, ask := range []func(context.Context, Endpoint, string) int{propsWindow, ollamaWindow} {
+	for _, ask := range []func(context.Context, Endpoint, string) int{propsWindow, ollamaWindow, studioWindow, infoWindow} {
 		if contextTokens > 0 {
 			break
 		}
@@ -72,6 +73,27 @@ func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 		}
 	}
 	return 0
+}
+
+// studioWindow returns the size with which LM Studio runs the model.
+func studioWindow(ctx context.Context, e Endpoint, model string) int {
+	var list struct {
+		Data []map[string]json.RawMessage `json:"data"`
+	}
+	e.describe(ctx, http.MethodGet, "/api/v0/models", nil, &list)
+	for _, m := range list.Data {
+		if firstText(m, "id") == model {
+			return firstNumber(m, "loaded_context_length")
+		}
+	}
+	return 0
+}
+
+// infoWindow returns the size of the model of Text Generation Inference.
+func infoWindow(ctx context.Context, e Endpoint, _ string) int {
+	var info map[string]json.RawMessage
+	e.describe(ctx, http.MethodGet, "/info", nil, &info)
+	return firstNumber(info, "max_total_tokens", "max_input_tokens", "max_input_length")
 }
 
 var numCtx = lazyregexp.New(`(?m)^num_ctx\s+([0-9]+)`)

@@ -36,6 +36,14 @@ func TestWindowIsReadFromEveryKindOfServer(t *testing.T) {
 			"POST /api/show": `{"model_info":{"llama.context_length":131072}}`,
 			"GET /api/ps":    `{"models":[]}`,
 		}, 0, 0},
+		"LM Studio": {routes{
+			"GET /v1/models":     `{"data":[{"id":"m"},{"id":"n"}]}`,
+			"GET /api/v0/models": `{"data":[{"id":"n","loaded_context_length":1},{"id":"m","max_context_length":131072,"loaded_context_length":16384}]}`,
+		}, 16384, 0},
+		"TGI": {routes{
+			"GET /v1/models": `{"data":[{"id":"m"}]}`,
+			"GET /info":      `{"model_id":"m","max_input_tokens":4000,"max_total_tokens":4096}`,
+		}, 4096, 0},
 		"nothing": {routes{}, 0, 0},
 		"no JSON": {routes{"GET /v1/models": `{"data":[{"id":"m"}]}`, "GET /props": "<html>"}, 0, 0},
 	} {

@@ -50,6 +50,10 @@ func CostMicros(raw json.RawMessage) int64 {
 // IsKeepAlive reports whether the data of an event has no meaning: servers and proxies send
 // it so that the connection stays open.
 func IsKeepAlive(data []byte) bool {
+	const longest = 32
+	if len(data) > longest {
+		return false
+	}
 	switch string(bytes.ToLower(bytes.Trim(data, "\" \t\r\n"))) {
 	case "", "null", "{}", "[]", "true", "ping", "pong", "heartbeat", "keep-alive", "keepalive", "keep_alive", ": keep-alive", ": ping", `{"type":"ping"}`, `{"type": "ping"}`:
 		return true

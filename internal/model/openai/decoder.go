@@ -74,10 +74,10 @@ func (d *decoder) event(data []byte) error {
 	for bytes.HasPrefix(data, []byte("data:")) { // a proxy framed the events once more
 		data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("data:")))
 	}
-	switch word := strings.ToLower(strings.Trim(string(data), "[]\" ")); {
+	switch {
 	case llm.IsKeepAlive(data):
 		return nil
-	case word == "done":
+	case bytes.EqualFold(bytes.Trim(data, "[]\" "), []byte("done")):
 		d.terminated = true
 		return nil
 	}

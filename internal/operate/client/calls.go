@@ -195,9 +195,14 @@ func (c *Client) Cancel(ctx context.Context, id, requestID string) error {
 	return c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/cancel", in, nil)
 }
 
-// Answer continues or stops a request that is paused at a limit.
-func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer) error {
-	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/"+string(a), struct{}{}, nil)
+// Answer answers the question of a paused request: with once, always, no, continue or stop,
+// or with reply, a text for a question of the agent.
+func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer, reply string) error {
+	in := map[string]string{"answer": string(a)}
+	if reply != "" {
+		in["reply"] = reply
+	}
+	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/answer", in, nil)
 }
 
 // Requests lists requests, newest first; an empty session means all. Next is as in

@@ -158,7 +158,7 @@ func (c *Config) CheckSelection(model, effort string) error {
 }
 
 // allModels returns the models that the configuration lets answer, with the setting that names each.
-func (c *Config) allModels() (out []ModelChoice) {
+func allModels(c *Config) (out []ModelChoice) {
 	chain, _ := c.ResolveModels() // checkModels reports errors
 	out = append(out, chain...)
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {

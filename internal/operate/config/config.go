@@ -14,6 +14,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/core/webhook"
+	"lilac/internal/foundation/policy"
 	"lilac/internal/model/catalog"
 	"lilac/internal/telemetry/logs"
 )
@@ -40,9 +41,11 @@ type Config struct {
 	Sandbox        sandbox.Config                    `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
 	MCPServers     map[string]mcpclient.ServerConfig `json:"mcpServers,omitempty" jsonschema:"Servers of the Model Context Protocol (MCP), by name, in the form that other products use. Their tools are callables mcp.NAME.TOOL; tools settings say which requests may use them."`
+	MCP            MCP                               `json:"mcp,omitempty" jsonschema:"Lilac as a server of the Model Context Protocol (MCP)."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Attachments    Attachments                       `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
+	Policy         []policy.RuleConfig               `json:"policy,omitempty" jsonschema:"Rules for calls of tools and callables: who may have what called where, and which calls wait for a person's approval. They apply in addition to all tools.allow and tools.deny."`
 	Entity         Entity                            `json:"entity,omitempty" jsonschema:"Names of people and conversations in the agent's texts."`
 	Router         router.Config                     `json:"router,omitempty" jsonschema:"Which platform messages wake the agent, in addition to those addressed to it."`
 	Rules          map[string]environment.RuleConfig `json:"rules,omitempty" jsonschema:"Rules by name. lilac rules test shows what an event would trigger."`
@@ -152,6 +155,11 @@ type Price struct {
 	Output     float64 `json:"output,omitempty" jsonschema:"Output tokens."`
 	CacheRead  float64 `json:"cacheRead,omitempty" jsonschema:"Input tokens read from the provider's cache."`
 	CacheWrite float64 `json:"cacheWrite,omitempty" jsonschema:"Input tokens written to the provider's cache."`
+}
+
+// MCP configures the MCP server.
+type MCP struct {
+	Serve bool `json:"serve,omitempty" jsonschema:"Whether /mcp offers the callables to other programs. They need a token of lilac tools token create."`
 }
 
 // Tools configures the address of the tool server, in addition to its socket.

@@ -58,6 +58,14 @@ func (c *Config) settings(out []Setting, v reflect.Value, key, doc string) []Set
 	return append(out, Setting{Key: key, Value: shown(v), Source: c.Origin(key), Doc: doc})
 }
 
+// OverriddenBy returns the environment variable or the flag that sets a key, "" if none does.
+func (c *Config) OverriddenBy(key string) string {
+	if from := c.Origin(key); from != fromFile && from != "default" {
+		return from
+	}
+	return ""
+}
+
 func join(key, name string) string {
 	if key == "" {
 		return name

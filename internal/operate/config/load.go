@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,9 @@ type Source struct {
 	Flags Flags
 	// Getenv looks up an environment variable; nil means os.Getenv.
 	Getenv func(string) string
+	// Proposed replaces what the file and the secrets file contain, so that a change can be
+	// checked before it is written. The file need not exist.
+	Proposed *Proposal
 }
 
 // Flags holds the settings that command-line flags can set.
@@ -70,7 +74,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := c.loadCatalog(); err != nil {
 		mistakes = append(mistakes, c.located(err))
 	}
-	for _, err := range parts(checker(c).validate()) {
+	for _, err := range parts(checker{c.Config}.validate()) {
 		if !c.follows(err) {
 			mistakes = append(mistakes, c.located(err))
 		}
@@ -82,7 +86,10 @@ func Load(src Source) (*Config, []Warning, error) {
 }
 
 // A reader merges the sources of a configuration, and locates its mistakes in them.
-type reader struct{ *Config }
+type reader struct {
+	*Config
+	src Source
+}
 
 // read merges the file, the environment, and the flags. It skips values of the file that it cannot
 // read. If it returns an error, it could not use the file at all.
@@ -91,7 +98,7 @@ func read(src Source) (reader, []Warning, []mistake, error) {
 	if getenv == nil {
 		getenv = os.Getenv
 	}
-	c := reader{Default()}
+	c := reader{Default(), src}
 	c.getenv = getenv
 	c.origin = map[string]string{}
 	warnings, mistakes, err := c.readFile(src)
@@ -131,6 +138,10 @@ func (c reader) readFile(src Source) ([]Warning, []mistake, error) {
 		return nil, nil, err
 	}
 	c.Sought = path
+	if src.Proposed != nil {
+		c.File = path
+		return c.decode(path, src.Proposed.File)
+	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
@@ -210,7 +221,8 @@ func (c reader) decode(path string, data []byte) ([]Warning, []mistake, error) {
 		c.origin[key] = fromFile
 		c.places[key] = at
 	}
-	sub := &substituter{getenv: c.getenv, file: path}
+	secrets, noSecrets := c.readSecrets(path, body)
+	sub := &substituter{getenv: func(name string) string { return cmp.Or(c.getenv(name), secrets[name].Reveal()) }, noSecrets: noSecrets, file: path}
 	ast.Walk(sub, body)
 	mistakes := append(sub.mistakes, keys.mistakes...)
 	for _, m := range mistakes {
@@ -329,7 +341,9 @@ func firstLine(s string) string {
 // A substituter replaces ${NAME} in the strings of a file.
 type substituter struct {
 	getenv func(string) string
-	file   string
+	// noSecrets is the reason why the secrets file could not be read, or nil.
+	noSecrets error
+	file      string
 
 	mistakes []mistake
 }
@@ -348,6 +362,9 @@ func (s *substituter) Visit(n ast.Node) ast.Visitor {
 	if missing != "" {
 		at := str.GetToken().Position
 		err := fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set.", s.file, at.Line, at.Column, missing)
+		if s.noSecrets != nil {
+			err = fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set, and the secrets file cannot be used: %s", s.file, at.Line, at.Column, missing, s.noSecrets)
+		}
 		s.mistakes = append(s.mistakes, mistake{err, place{at.Line, at.Column}})
 		return nil
 	}

@@ -32,7 +32,7 @@ func (c checker) checkMCP() error {
 }
 
 // mcpNames returns the beginnings of the names of MCP callables.
-func (c *Config) mcpNames() (out []string) {
+func mcpNames(c *Config) (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(c.MCPServers)) {
 		out = append(out, "mcp."+mcpclient.Name(key))
 	}

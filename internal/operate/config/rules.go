@@ -70,7 +70,7 @@ func (c checker) checkRules() error {
 		if c.Rules[name].Budget.Money == 0 || c.unreadable(modelKeys...) {
 			continue
 		}
-		for _, m := range c.allModels() {
+		for _, m := range allModels(c.Config) {
 			if m.Price != nil {
 				continue
 			}

@@ -119,6 +119,7 @@ const (
 // Entity configures the names of people and conversations.
 type Entity struct {
 	Users    EntityNames `json:"users,omitempty" jsonschema:"People. In the agent's texts, @name mentions the person."`
+	Roles    EntityNames `json:"roles,omitempty" jsonschema:"Roles of people, for policy."`
 	Sessions EntityNames `json:"sessions,omitempty" jsonschema:"Conversations. In the agent's texts, #name links the conversation."`
 }
 
@@ -164,7 +165,7 @@ func (c checker) checkSurface() error {
 			found = append(found, checkDiscordID(field, id))
 		}
 	}
-	for key, names := range map[string]map[string]string{"users": c.Entity.Users.Discord, "sessions": c.Entity.Sessions.Discord} {
+	for key, names := range map[string]map[string]string{"users": c.Entity.Users.Discord, "roles": c.Entity.Roles.Discord, "sessions": c.Entity.Sessions.Discord} {
 		for name, id := range names {
 			found = append(found, checkDiscordID("entity."+key+".discord."+name, id))
 		}

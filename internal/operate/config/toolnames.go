@@ -45,7 +45,7 @@ func (c *Config) ClientOfChannel(id string) (client string, ok bool) {
 // KnownTools lists the tools and callables that exist, to find mistyped names. A test
 // compares it with the program.
 var KnownTools = []string{
-	"attachment_add", "attachment_download", "bash", "edit", "get_event_info", "glob", "grep", "read", "task", "write",
+	"ask", "attachment_add", "attachment_download", "bash", "edit", "get_event_info", "glob", "grep", "read", "task", "write",
 	"attachment.add", "attachment.download", "events.publish",
 	"surface.messages.delete", "surface.messages.edit", "surface.messages.list", "surface.messages.read", "surface.messages.search", "surface.messages.send",
 	"surface.reactions.add", "surface.reactions.list", "surface.reactions.remove", "surface.sessions.list",
@@ -77,7 +77,7 @@ func (c *Config) toolLists() map[string]grant.Config {
 // because later versions may have more tools.
 func (c reader) mistypedTools() (found []Warning) {
 	lists := c.toolLists()
-	known := slices.Concat(KnownTools, c.mcpNames())
+	known := slices.Concat(KnownTools, mcpNames(c.Config))
 	for _, key := range slices.Sorted(maps.Keys(lists)) {
 		for _, p := range slices.Concat(lists[key].Allow, lists[key].Deny) {
 			if slices.ContainsFunc(known, func(name string) bool { return grant.Match(p, name) || foreign(p, name) }) {

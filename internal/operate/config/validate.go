@@ -31,7 +31,10 @@ type checker struct{ *Config }
 func (c checker) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkDatabase, c.checkBus, c.checkProviders, c.checkModels, c.checkChannels, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney, c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate, c.checkTools, c.checkMCP,
+		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkDatabase, c.checkBus,
+		c.checkProviders, c.checkModels, c.checkChannels, c.checkPolicy, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney,
+		c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkRules, c.checkSources, c.Router.Check, c.checkGate,
+		c.checkTools, c.checkMCP,
 	} {
 		found = append(found, check())
 	}
@@ -245,7 +248,7 @@ func (c checker) checkMoney() error {
 	if !c.Limits.HasMoney() || c.unreadable(modelKeys...) {
 		return nil
 	}
-	models := c.allModels() // checkModels and checkGate report errors in the models
+	models := allModels(c.Config) // checkModels and checkGate report errors in the models
 	if gate, ok, err := c.ResolveGate(); ok && err == nil {
 		models = append(models, gate)
 	}

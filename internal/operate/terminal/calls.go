@@ -75,11 +75,7 @@ func (s *service) do(e Effect) tea.Msg {
 	return nil
 }
 
-// answer answers a question. At a limit, the answer is the route.
 func (s *service) answer(e Answer) error {
-	if a := session.Answer(e.Answer); a == session.Continue || a == session.Stop {
-		return s.o.Server.Answer(s.ctx, e.Request, a)
-	}
 	in := map[string]any{"pause": e.Number, "answer": e.Answer, "reply": e.Reply}
 	return s.o.Server.Call(s.ctx, "POST", "/requests/"+url.PathEscape(e.Request)+"/answer", in, nil)
 }

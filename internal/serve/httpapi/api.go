@@ -23,6 +23,7 @@ type api struct {
 	groups      *groups
 	topics      *topics
 	requests    *requests
+	approvals   *approvals
 	tasks       *tasks
 	deadLetters *deadLetters
 	workflows   *workflows
@@ -32,6 +33,7 @@ type api struct {
 	renderer    *markdownRenderer
 	logins      *loginRoutes
 	models      modelRoutes
+	setups      setups
 
 	errors *errorWriter
 	guard  *guard
@@ -42,8 +44,9 @@ func newAPI(o Options) *api {
 	t := o.Tables
 	a := &api{page: o.Page, guard: newGuard(o), errors: &errorWriter{log: o.Logger, now: o.Now}}
 	a.sessions = &sessions{db: o.DB, table: t.Sessions, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
-	a.models = modelRoutes{o.Models}
+	a.models, a.setups = modelRoutes{o.Models}, setups{o.Setup}
 	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
+	a.approvals = &approvals{db: o.DB, table: t.Accepted, sessions: a.sessions, service: o.Approvals}
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()
 	a.streams = &streams{
@@ -84,6 +87,9 @@ func New(o Options) http.Handler {
 	for _, r := range a.routes() {
 		classes[r.pattern()] = r.class
 		mux.Handle(r.pattern(), traffic.watch(r.pattern(), a.guard.authenticate(r.class, a.errors.adapt(r.handler()), a.refuse)))
+	}
+	if o.MCPServer != nil {
+		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer)) // like needsToken, with other tokens
 	}
 	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(needsToken, a.otherPaths(), a.refuse)))
 	refuse := func(w http.ResponseWriter, r *http.Request, err error) {

@@ -58,7 +58,7 @@ var special = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[event.EnvMetadata]():   {Type: "object"},
 	reflect.TypeFor[event.Queue]():         enum("prompt", "steer", "followUp", "interrupt"),
 	reflect.TypeFor[event.RequestState]():  enum("queued", "running", "streaming", "done", "failed", "cancelled", "damaged"),
-	reflect.TypeFor[session.Answer]():      enum("continue", "stop"),
+	reflect.TypeFor[session.Answer]():      enum("continue", "stop", "once", "always", "no", "reply"),
 	reflect.TypeFor[health.Status]():       enum("ok", "warning", "failed"),
 	reflect.TypeFor[task.State]():          enum("running", "completed", "failed", "timeout", "stopped", "damaged"),
 	reflect.TypeFor[task.Kind]():           enum("command", "agent"),

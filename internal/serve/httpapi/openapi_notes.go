@@ -45,12 +45,13 @@ var notes = map[string]map[string]string{
 	},
 	"HealthPart": {"needed": `"description":"While this part fails, requests are not answered."`},
 	"Pause": {
-		"":       `"description":"The question of a request that is paused at a limit."`,
+		"":       `"description":"The question of a paused request. Without a kind, it is about a limit."`,
+		"kind":   `"enum":["approval","question"],"description":"Why the request waits: a call needs an approval, or the agent asks something."`,
 		"number": `"description":"Counts the pauses of the request from 1."`,
 		"limit":  `"description":"request, session or day, followed by steps, tokens, money or time.","examples":["day.money"]`,
 		"used":   `"description":"Steps, tokens, millionths of a US dollar, or milliseconds."`,
 		"more":   `"description":"The amount by which the answer continue raises the limit."`,
-		"until":  `"description":"When the request ends without an answer."`,
+		"until":  `"description":"When the request ends (at a limit) or continues without an answer."`,
 		"day":    `"description":"The day of a daily limit."`,
 	},
 	"Prompt": {

@@ -67,13 +67,20 @@ type Options struct {
 	Workflows Workflows
 	Rules     *Rules
 	Operators Operators
+	// MCPServer serves /mcp and checks its own tokens; nil means that there is no such path.
+	MCPServer http.Handler
 	// MCP lists the MCP servers; nil means that there are none.
 	MCP     func() []mcpclient.Status
 	Sources *Sources
 	Tasks   Tasks
 
+	// Approvals is nil on a server without a runner.
+	Approvals Approvals
+
 	// Models is nil on a server without models to choose from.
 	Models Models
+	// Setup is nil on a server that cannot change its configuration.
+	Setup Setup
 
 	// Health reports the state of the parts of the program; nil means ready.
 	Health  func() health.Report

@@ -193,9 +193,9 @@ func (p *prompts) checkQueue(tx *db.Tx, sessionID string) error {
 
 // userQuery chooses the request: a prompt starts a new one; any other message
 // goes to the running request, or starts a new one if nothing runs. A prompt that
-// answers the question of a request paused at a limit goes to that request.
+// answers the question of a paused request goes to that request.
 func userQuery(s session.Session, messageID string, in promptBody, parts []chat.Part) (event.UserQueryPayload, error) {
-	if s.Paused != nil && len(parts) == 0 && session.AnswerOf([]chat.Message{chat.Text(chat.User, in.Content)}) != session.NoAnswer {
+	if s.Paused != nil && len(parts) == 0 && s.Paused.ReadText(in.Content) != session.NoAnswer {
 		in.Queue = event.Steer
 	}
 	fresh := event.RequestID{Surface: s.Client, Session: s.ID, Specific: messageID}.String()

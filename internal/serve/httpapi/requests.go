@@ -1,14 +1,13 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
 
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 // RequestTable stores requests and their journals.
@@ -108,35 +107,45 @@ type pauseAnswer struct {
 	Answer    session.Answer `json:"answer"`
 }
 
-// answer returns the function that answers a request paused at a limit. It does
-// the same as the word in the conversation, but cannot be taken for anything
-// else. If one question gets several answers, the first counts.
+// answerBody is the answer to the question of a request.
+type answerBody struct {
+	// Pause is the number of the question; 0 means the one that is open.
+	Pause  int            `json:"pause,omitempty"`
+	Answer session.Answer `json:"answer,omitempty"`
+	Reply  string         `json:"reply,omitempty"`
+}
+
+// answer returns the function that answers the question of a paused request with a word. It
+// does the same as the word in the conversation, but cannot be taken for anything else. If
+// one question gets several answers, the first counts.
 func (s *requests) answer(word session.Answer) func(*http.Request, struct{}) (pauseAnswer, error) {
 	return func(r *http.Request, _ struct{}) (pauseAnswer, error) {
-		out := pauseAnswer{Success: true, RequestID: r.PathValue("id"), Answer: word}
-		err := s.db.Update(r.Context(), func(tx *db.Tx) error {
-			story, err := s.table.Story(tx, out.RequestID)
-			if err != nil {
-				return err
-			}
-			in, err := s.sessions.table.Session(tx, story.SessionID)
-			if err != nil {
-				return err
-			}
-			if in.Paused == nil || in.ActiveRequest != story.ID {
-				return &fault.Error{Kind: fault.Conflict, Code: "not_paused", Message: "This request is not waiting for an answer."}
-			}
-			out.Pause = in.Paused.Number
-			id := fmt.Sprintf("answer:%s:%d", story.ID, out.Pause)
-			ev, err := event.New(event.Meta{ID: id, Time: tx.Now(), Headers: event.RequestHeaders(story.ID, in.ID, story.Client)}, event.RequestMessage{
-				Queue: event.Steer, MessageID: id, AnswersPause: out.Pause,
-				Messages: []chat.Message{chat.Text(chat.User, string(word))},
-			})
-			if err != nil {
-				return err
-			}
-			return tx.Publish(ev)
-		})
-		return out, err
+		return s.reply(r, answerBody{Answer: word})
 	}
+}
+
+// reply answers the question of a paused request.
+func (s *requests) reply(r *http.Request, in answerBody) (pauseAnswer, error) {
+	if in.Answer == "" && in.Reply != "" {
+		in.Answer = session.Replied
+	}
+	out := pauseAnswer{Success: true, RequestID: r.PathValue("id"), Answer: in.Answer}
+	err := s.db.Update(r.Context(), func(tx *db.Tx) error {
+		story, err := s.table.Story(tx, out.RequestID)
+		if err != nil {
+			return err
+		}
+		row, err := s.sessions.table.Session(tx, story.SessionID)
+		if err != nil {
+			return err
+		}
+		open := session.OpenQuestion{RequestID: story.ID, SessionID: row.ID, Client: story.Client}
+		if row.ActiveRequest == story.ID {
+			open.Pause = row.Paused
+		}
+		p, err := session.AnswerPause(tx, open, session.PauseAnswer{Pause: in.Pause, Answer: in.Answer, Reply: in.Reply, By: grant.Person{ID: grant.Operator}})
+		out.Pause = p.Number
+		return err
+	})
+	return out, err
 }

@@ -118,7 +118,7 @@ func header(name, doc string) param {
 // routes is the table of all routes.
 func (a *api) routes() []route {
 	sessions, rules, workflows, tasks, tokens := a.sessions.available, a.rules.available, a.workflows.available, a.tasks.available, a.toolTokens.available
-	return []route{
+	return append(a.setups.routes(), []route{
 		// Conversations
 		{
 			method: "POST", path: "/sessions", needs: sessions, summary: "Create a conversation.",
@@ -269,6 +269,20 @@ func (a *api) routes() []route {
 			status:      200, result: "Accepted and durable.", endpoint: replyTo(optionalBody, a.requests.answer(session.Stop)),
 		},
 		{
+			method: "POST", path: "/requests/{id}/answer", needs: sessions, summary: "Answer the question of a paused request.",
+			description: "answer is once, always, or no for a call that needs an approval; continue or stop at a limit; reply, with the text in reply, for a question of the agent. pause is the number of the question, so that the answer cannot reach another one. 409 not_paused if the question is not open. If one question gets several answers, the first counts.",
+			status:      200, result: "Accepted and durable.", endpoint: replyTo(requiredBody, a.requests.reply),
+		},
+		{
+			method: "GET", path: "/sessions/{id}/approvals", needs: a.approvals.available, summary: "List the approvals that hold for all calls of a tool in a conversation.",
+			status: 200, result: "The approvals.", endpoint: reply(a.approvals.list),
+		},
+		{
+			method: "DELETE", path: "/sessions/{id}/approvals", needs: a.approvals.available, summary: "Revoke approvals, so that people are asked again.",
+			params: []param{{name: "tool", doc: "Only those of this tool.", schema: `{"type":"string"}`}},
+			status: 204, result: "Revoked.", endpoint: noContent(a.approvals.revoke),
+		},
+		{
 			method: "GET", path: "/tasks", needs: tasks, summary: "List background tasks, newest first.", params: list(sessionParam),
 			status: 200, result: "The tasks.", endpoint: reply(a.tasks.list),
 		},
@@ -381,5 +395,5 @@ func (a *api) routes() []route {
 			method: "GET", path: "/openapi.json", summary: "Get this document.",
 			status: 200, result: "The document.", endpoint: directJSON[none, map[string]any](a.operations.openAPI),
 		},
-	}
+	}...)
 }

@@ -62,6 +62,9 @@ type Options struct {
 	// Record stores the record of a call. A call that changes something does not run if
 	// its start cannot be recorded. It may be nil.
 	Record func(ctx context.Context, r Record) error
+	// Permit decides about a call of a command before it runs; nil permits all. Calls with
+	// an operator's token are the operator's own.
+	Permit func(ctx context.Context, caller Caller, callable string, input json.RawMessage) error
 	// Operators are the tokens of operators, and the records of calls with them; nil
 	// means that there are none.
 	Operators *Operators
@@ -208,16 +211,26 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	if err := dec.Decode(&call); err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, `A call is a JSON object: {"callableId": "…", "input": {…}}.`)
 	}
+	value, err := s.do(r.Context(), live, call, nil)
+	if err != nil {
+		return nil, err
+	}
+	return toolwire.Answer{Status: toolwire.OK, Value: value}, nil
+}
+
+// do makes a call with a token, within its rights and limits. show, if it is not nil, gets
+// the progress instead of the command that the token belongs to.
+func (s *Server) do(ctx context.Context, live *liveToken, call toolwire.Call, show func(line string)) (json.RawMessage, error) {
 	if strings.HasPrefix(call.CallableID, s.prefix()) {
-		s.settle(r.Context())
+		s.settle(ctx)
 	}
 	c, err := s.lookup(live.grant, call.CallableID)
 	if err != nil {
-		return nil, s.refused(r.Context(), live, call, err)
+		return nil, s.refused(ctx, live, call, err)
 	}
 	input, err := c.normalize(call.Input)
 	if err != nil {
-		return nil, s.refused(r.Context(), live, call, err)
+		return nil, s.refused(ctx, live, call, err)
 	}
 	end, err := s.begin(live)
 	if err != nil {
@@ -230,7 +243,7 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	default:
 		return nil, fault.New(fault.Unavailable, "Too many calls run at once; try again in a moment.")
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), c.Time,
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Time,
 		&fault.Error{Kind: fault.Timeout, Message: fmt.Sprintf("%s took longer than %s and was given up.", c.ID, c.Time)})
 	defer cancel()
 	if !live.until.IsZero() {
@@ -241,11 +254,11 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(live.over, func() { stop(context.Cause(live.over)) })()
-	value, err := s.recorded(ctx, Caller{live.grant}, c, input)
-	if err != nil {
-		return nil, err
+	caller := Caller{live.grant}
+	if show != nil {
+		caller.Progress = show
 	}
-	return toolwire.Answer{Status: toolwire.OK, Value: value}, nil
+	return s.recorded(ctx, caller, c, input)
 }
 
 // refused records a call that cannot run, and returns the reason. It counts as a call, so
@@ -265,6 +278,12 @@ func (s *Server) recorded(ctx context.Context, caller Caller, c Callable, input 
 	about := &subject{sessionID: sessionNamed(input)}
 	ctx = context.WithValue(ctx, subjectKey{}, about)
 	record := Record{Caller: caller, Callable: c.ID, Outcome: Started, SessionID: about.sessionID}
+	if s.o.Permit != nil && caller.Operator == "" {
+		if err := s.o.Permit(ctx, caller, c.ID, input); err != nil {
+			s.note(ctx, record, err)
+			return nil, err
+		}
+	}
 	if c.Changes {
 		if err := s.writer(caller)(ctx, record); err != nil {
 			return nil, fmt.Errorf("record call: %w", err)

@@ -28,6 +28,7 @@ var everyView = []struct{ name, hash, drawn string }{
 	{"dead-letter", "#/dead/d1", "document.querySelector('.letter pre')"},
 	{"rules", "#/rules", "document.querySelectorAll('.card').length === 4"},
 	{"health", "#/health", "document.querySelector('.table')"},
+	{"setup", "#/setup", "document.querySelector('.trial code')"},
 	{"settings", "#/settings", "document.querySelector('[data-setting]')"},
 }
 

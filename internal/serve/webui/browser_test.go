@@ -85,6 +85,26 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 	p.Shows("#hint", "Lilac is working. It reads your message at the next step.")
 }
 
+func TestACallThatNeedsApprovalIsShownAndAnswered(t *testing.T) {
+	const r = "web:s1:m0"
+	f, p := talk(t)
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.emit("session.paused", object{
+		"requestId": r, "pause": 1, "kind": "approval", "question": "May I call bash?", "until": 1_760_000_000_000,
+		"call": object{"tool": "bash", "input": `{"command":"<b>ls</b>"}`, "bytes": 23, "hash": "abc123"},
+	})
+	p.Until("it shows the call", "document.querySelector('.limit pre')?.innerText.includes('<b>ls</b>') && document.querySelector('.limit').innerText.includes('abc123')")
+	p.Shows("#hint", "Lilac waits for your answer: once, always here or no. It reads other messages when it continues.")
+	p.Click(".limit .danger")
+	f.until("it was told no", func() bool { return slices.Equal(f.answers, []string{"no " + r}) })
+	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "no"})
+	f.emit("session.paused", object{"requestId": r, "pause": 2, "kind": "question", "question": "Which color?", "choices": []string{"red", "blue"}, "until": 1_760_000_000_000})
+	p.Until("it asks", "document.querySelector('.limit .asked')?.innerText === 'Which color?'")
+	p.Click(".limit .actions button:nth-child(2)")
+	f.until("it was told the choice", func() bool { return slices.Equal(f.answers, []string{"no " + r, "reply " + r + " blue"}) })
+}
+
 // A steered message is shown at the point where the agent read it, even if the text before that point
 // arrives after the event that reports the message.
 func TestSteerIsShownWhereItWasApplied(t *testing.T) {

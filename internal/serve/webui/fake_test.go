@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ type fake struct {
 	refuseDeletion, trouble string
 	// cancels are the requests that the page asked to stop.
 	cancels []string
-	// answers are the answers given to requests that are paused at a limit.
+	// answers are the answers given to paused requests.
 	answers []string
 	// held, if not nil, blocks the responses with messages until it is closed.
 	held chan struct{}
@@ -67,6 +68,7 @@ type fake struct {
 	// now.
 	streams, open int
 	views         views
+	setup         setup
 	server        *http.Server
 }
 
@@ -253,12 +255,13 @@ func (f *fake) routes() http.Handler {
 	})
 	api("GET /events", f.stream)
 	f.viewRoutes(api)
-	for _, said := range []string{"continue", "stop"} {
-		api("POST /requests/{id}/"+said, func(_ http.ResponseWriter, r *http.Request) any {
-			f.set(func() { f.answers = append(f.answers, said+" "+r.PathValue("id")) })
-			return object{"success": true}
-		})
-	}
+	f.setupRoutes(api)
+	api("POST /requests/{id}/answer", func(_ http.ResponseWriter, r *http.Request) any {
+		var in struct{ Answer, Reply string }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		f.set(func() { f.answers = append(f.answers, strings.TrimSpace(in.Answer+" "+r.PathValue("id")+" "+in.Reply)) })
+		return object{"success": true}
+	})
 	return mux
 }
 

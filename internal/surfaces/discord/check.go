@@ -102,11 +102,16 @@ func (c *checker) intents(ctx context.Context) Finding {
 
 // invite says how to invite the bot with all needed permissions.
 func (c *checker) invite() string {
+	return "Open " + c.inviteURL() + " and select the server."
+}
+
+// inviteURL returns the address that invites the bot with all needed permissions.
+func (c *checker) inviteURL() string {
 	var all uint64
 	for _, p := range needed {
 		all |= p.bit
 	}
-	return fmt.Sprintf("Open https://discord.com/oauth2/authorize?client_id=%s&scope=bot+applications.commands&permissions=%d and select the server.", c.applicationID, all)
+	return fmt.Sprintf("https://discord.com/oauth2/authorize?client_id=%s&scope=bot+applications.commands&permissions=%d", c.applicationID, all)
 }
 
 // loadGuild reads a server and the bot's membership in it.

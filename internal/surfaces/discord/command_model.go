@@ -19,8 +19,10 @@ const (
 	// optionString is the type of a text parameter ("Application Commands",
 	// application command option types).
 	optionString = 3
-	// maxListedModels bounds the list of models in a reply.
+	// maxListedModels bounds the list of models in a reply, and the suggestions while a
+	// person types, which Discord limits to 25 with at most 100 characters each.
 	maxListedModels = 25
+	maxSuggestion   = 100
 )
 
 // planModel shows the models of a channel, or chooses one.
@@ -79,4 +81,49 @@ func modelList(current string, selectable []string) string {
 // inCode removes what would end a code span.
 func inCode(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "`", "'")
+}
+
+// wireSuggestions answers what a person has typed so far ("Receiving and Responding",
+// autocomplete).
+type wireSuggestions struct {
+	Type int `json:"type"`
+	Data struct {
+		Choices []wireSuggestion `json:"choices"`
+	} `json:"data"`
+}
+
+type wireSuggestion struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// suggest answers an autocompletion of /model. Nothing is stored: a person who sees no
+// suggestions can type the whole name.
+func (s *interactions) suggest(ctx context.Context, i interaction) {
+	ctx, cancel := context.WithTimeout(ctx, acknowledgeTimeout)
+	defer cancel()
+	out := wireSuggestions{Type: suggestions}
+	out.Data.Choices = s.suggestedModels(ctx, i)
+	if err := s.writer.client.do(ctx, createInteractionResponse.with(i.ID, i.Token), out, nil, nil); err != nil && ctx.Err() == nil {
+		s.o.Logger.DebugContext(ctx, "cannot suggest models", "channel_id", i.ChannelID, "error", err)
+	}
+}
+
+// suggestedModels returns the models of a channel whose names contain what was typed.
+func (s *interactions) suggestedModels(ctx context.Context, i interaction) []wireSuggestion {
+	out := []wireSuggestion{}
+	if s.o.Models == nil || i.Data.Name != commandModel || s.directory.requireWritable(ctx, i.ChannelID) != nil {
+		return out
+	}
+	_, selectable, err := s.o.Models.Models(ctx, i.ChannelID)
+	if err != nil {
+		return out
+	}
+	typed := strings.ToLower(strings.TrimSpace(i.option(optionModel)))
+	for _, model := range append(slices.Clone(selectable), defaultModel) {
+		if len(out) < maxListedModels && utf16Length(model) <= maxSuggestion && strings.Contains(strings.ToLower(model), typed) {
+			out = append(out, wireSuggestion{model, model})
+		}
+	}
+	return out
 }

@@ -40,6 +40,8 @@ type wireCommandOption struct {
 	Description string `json:"description"`
 	Type        int    `json:"type"`
 	Required    bool   `json:"required,omitempty"`
+	// Autocomplete asks for suggestions while a person types the value.
+	Autocomplete bool `json:"autocomplete,omitempty"`
 }
 
 // plan decides what an interaction does, nil for nothing, and the text to show
@@ -65,8 +67,8 @@ func commands() []command {
 		{name: "reset", description: "Begin a new conversation, like /new.", plan: planNew},
 		{name: "queue", description: "Show what is being answered and what waits.", plan: planQueue},
 		{
-			name: "model", description: "Show or choose the model that answers here.", plan: planModel,
-			options: []wireCommandOption{{Name: optionModel, Description: "A model from the list that /model shows, or “default”.", Type: optionString}},
+			name: commandModel, description: "Show or choose the model that answers here.", plan: planModel,
+			options: []wireCommandOption{{Name: optionModel, Description: "A model from the list that /model shows, or “default”.", Type: optionString, Autocomplete: true}},
 		},
 		{name: "status", description: "Show the work in progress.", plan: planStatus},
 		{name: commandHelp, description: "Show how to use the bot.", plan: planHelp},
@@ -76,8 +78,9 @@ func commands() []command {
 
 // Names of commands that are recognized before their plan is made.
 const (
-	commandStop = "stop"
-	commandHelp = "help"
+	commandStop  = "stop"
+	commandHelp  = "help"
+	commandModel = "model"
 )
 
 // findCommand returns the command with a name.

@@ -36,6 +36,9 @@ func (s *interactions) plan(ctx context.Context, i interaction) (reply string, a
 		if i.requestID == "" {
 			return "", nil, fault.New(fault.Invalid, "This button no longer works.")
 		}
+		if pause, answer, _, ok := surface.ParseAnswerButton(i.Data.CustomID); ok {
+			return "Your answer counts.", func(tx *db.Tx) error { return s.o.Interactions.Answer(tx, i.requestID, pause, answer, by) }, nil
+		}
 		return s.stop(ctx, i.requestID, by, moderator)
 	}
 	c, ok := findCommand(i.Data.Name)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 )
@@ -30,7 +31,7 @@ func (s *interactions) save(ctx context.Context, i *interaction) (fresh bool, er
 	return fresh, err
 }
 
-// requestToStop returns the request that an interaction stops, "" for none.
+// requestToStop returns the request that an interaction stops or answers, "" for none.
 func (s *interactions) requestToStop(ctx context.Context, i interaction) (requestID string, err error) {
 	switch {
 	case i.Type == interactionCommand && i.Data.Name == commandStop && s.o.Interactions != nil:
@@ -38,8 +39,11 @@ func (s *interactions) requestToStop(ctx context.Context, i interaction) (reques
 	case i.Type != interactionComponent:
 		return "", nil
 	}
-	requestID, isStop := strings.CutPrefix(i.Data.CustomID, stopPrefix)
-	if !isStop || requestID != "" {
+	requestID, named := strings.CutPrefix(i.Data.CustomID, stopPrefix)
+	if _, _, answered, ok := surface.ParseAnswerButton(i.Data.CustomID); ok {
+		requestID, named = answered, true
+	}
+	if !named || requestID != "" {
 		return requestID, nil
 	}
 	shown, err := s.recorder.history.cached(ctx, i.ChannelID, i.Message.ID)

@@ -34,7 +34,9 @@ const (
 const (
 	interactionCommand   = 2
 	interactionComponent = 3
+	interactionTyping    = 4 // autocomplete
 	deferredMessage      = 5
+	suggestions          = 8
 	// moderatorPermissions are the permissions of which one allows stopping
 	// other people's requests: administrator, manage channels, manage server,
 	// manage messages ("Permissions", bitwise permission flags).
@@ -128,7 +130,7 @@ func (s *interactions) receive(ctx context.Context, data json.RawMessage) {
 		s.o.Logger.WarnContext(ctx, "cannot decode a Discord interaction", "error", err)
 		return
 	}
-	if i.Type != interactionCommand && i.Type != interactionComponent {
+	if i.Type != interactionCommand && i.Type != interactionComponent && i.Type != interactionTyping {
 		return
 	}
 	i.payload = data
@@ -157,6 +159,10 @@ func (s *interactions) run(ctx context.Context) error {
 				case <-ctx.Done():
 					return ctx.Err()
 				case i := <-s.queue:
+					if i.Type == interactionTyping {
+						s.suggest(ctx, i)
+						continue
+					}
 					s.handle(ctx, i)
 				}
 			}

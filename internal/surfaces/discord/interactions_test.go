@@ -2,6 +2,7 @@ package discord_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -16,13 +17,14 @@ import (
 
 // desk records the interactions that users triggered.
 type desk struct {
-	mu      sync.Mutex
-	running string
-	asker   string
-	stopped []string
-	asked   []surface.Message
-	renewed []string
-	wait    chan struct{}
+	mu       sync.Mutex
+	running  string
+	asker    string
+	stopped  []string
+	answered []string
+	asked    []surface.Message
+	renewed  []string
+	wait     chan struct{}
 	// hold, if not nil, blocks the lookup of the asker until it is closed.
 	hold chan struct{}
 }
@@ -48,6 +50,16 @@ func (d *desk) Stop(_ *db.Tx, request string, by surface.User) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopped = append(d.stopped, request+" by "+by.Name)
+	return nil
+}
+
+func (d *desk) Answer(_ *db.Tx, request string, pause, answer int, by surface.User) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if by.ID != d.asker {
+		return fault.New(fault.Denied, "You may not approve this.")
+	}
+	d.answered = append(d.answered, fmt.Sprintf("%s %d %d by %s", request, pause, answer, by.Name))
 	return nil
 }
 
@@ -181,6 +193,41 @@ func TestARequestWithALongIdCanBeStopped(t *testing.T) {
 	}
 	if stopped, _ := d.done(); len(stopped) != 1 || !strings.HasPrefix(stopped[0], request+" ") {
 		t.Errorf("stopped: %q", stopped)
+	}
+}
+
+// The buttons of a question name the question and the answer, also if the request's id is
+// too long for them.
+func TestQuestionsAreAnsweredWithButtons(t *testing.T) {
+	for name, request := range map[string]string{"a short id": "discord:7:9", "a long id": "env:7:webhook." + strings.Repeat("a1b2", 20)} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, discordtest.Options{})
+			d := &desk{asker: w.ann.ID}
+			o := w.options()
+			o.Interactions = d
+			a, _ := w.connected(o)
+			w.knowsCommands()
+			s := say(w, "May I?", "act-1")
+			s.Buttons = []surface.Button{{ID: surface.AnswerButton(2, 1, request), Label: "Always here"}}
+			m, err := a.Send(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.RequestID = request
+			if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return store.SurfaceCache{}.PutMessage(tx, m) }); err != nil {
+				t.Fatal(err)
+			}
+			button := w.server.Ours(w.channel)[0].Buttons[0].ID
+			if got := w.answered(w.server.Press(w.channel, m.ID, w.bob.ID, button)); got != "You may not approve this." {
+				t.Errorf("somebody else is told %q", got)
+			}
+			if got := w.answered(w.server.Press(w.channel, m.ID, w.ann.ID, button)); got != "Your answer counts." {
+				t.Errorf("who may is told %q", got)
+			}
+			if len(d.answered) != 1 || d.answered[0] != request+" 2 1 by Ann" {
+				t.Errorf("answered %q", d.answered)
+			}
+		})
 	}
 }
 

@@ -59,6 +59,9 @@ type Interactions interface {
 	Askers(ctx context.Context, requestID string) ([]string, error)
 	// Stop cancels a request; the adapter has checked that the person may.
 	Stop(tx *db.Tx, requestID string, by surface.User) error
+	// Answer answers the question of a request with one of its answers, by its number. It
+	// checks that the question is open and that the person may.
+	Answer(tx *db.Tx, requestID string, pause, answer int, by surface.User) error
 	// Status describes the work in progress in a channel.
 	Status(ctx context.Context, channelID string) (string, error)
 	// Queue lists the work in progress in a channel and the questions that wait.

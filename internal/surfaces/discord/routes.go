@@ -20,6 +20,7 @@ type route struct {
 // documentation.
 var (
 	getCurrentUser        = &route{method: http.MethodGet, path: "/users/@me"}
+	getCurrentUserGuilds  = &route{method: http.MethodGet, path: "/users/@me/guilds"}
 	getCurrentApplication = &route{method: http.MethodGet, path: "/applications/@me"}
 	getGatewayBot         = &route{method: http.MethodGet, path: "/gateway/bot"}
 

@@ -315,6 +315,9 @@ func (w *writer) buttonRows(buttons []surface.Button) []wireActionRow {
 		if len(b.ID) > maxCustomID && strings.HasPrefix(b.ID, stopPrefix) {
 			b.ID = stopPrefix
 		}
+		if pause, answer, _, ok := surface.ParseAnswerButton(b.ID); ok && len(b.ID) > maxCustomID {
+			b.ID = surface.AnswerButton(pause, answer, "")
+		}
 		style := styleSecondary
 		if b.Danger {
 			style = styleDanger

@@ -36,6 +36,7 @@ type layer struct{ name, imports string }
 var neighbors = map[string]string{
 	"foundation/event":    "foundation/chat foundation/fault foundation/grant foundation/lazyregexp",
 	"foundation/grant":    "foundation/fault foundation/lazyregexp",
+	"foundation/policy":   "foundation/fault foundation/grant foundation/setting",
 	"foundation/schedule": "foundation/fault",
 	"foundation/schema":   "foundation/fault",
 
@@ -73,9 +74,11 @@ var neighbors = map[string]string{
 
 	"serve/callables":  "serve/toolserver serve/toolwire",
 	"serve/httpapi":    "serve/origin serve/toolserver",
+	"serve/mcpserver":  "serve/toolserver serve/toolwire",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
 	"operate/doctor":   "operate/client operate/config",
+	"operate/setup":    "operate/config",
 	"operate/toolcli":  "serve/toolwire",
 	"operate/terminal": "operate/client operate/terminal/markdown",
 

@@ -12,11 +12,13 @@ import (
 const (
 	interactionCommand   = 2
 	interactionComponent = 3
+	interactionTyping    = 4 // autocomplete
 
 	replyMessage        = 4
 	replyDeferred       = 5
 	replyDeferredUpdate = 6
 	replyUpdate         = 7
+	replyChoices        = 8
 
 	flagEphemeral = 1 << 6
 )
@@ -33,9 +35,11 @@ type Interaction struct {
 	ID string
 	At time.Time
 	// Acked reports whether the bot responded in time. Kind is the callback type: 4
-	// message, 5 deferred message, 6 deferred update, 7 update of the message.
+	// message, 5 deferred message, 6 deferred update, 7 update of the message, 8 choices.
 	Acked bool
 	Kind  int
+	// Choices are the suggested values of an autocompletion.
+	Choices []string
 	// Messages are the responses in order. Ephemeral ones are visible only here.
 	Messages []Message
 	// Ephemeral reports whether only the invoking user can see the first response.
@@ -45,6 +49,7 @@ type Interaction struct {
 type interaction struct {
 	Interaction
 	token   string
+	typing  bool // an autocompletion
 	channel *channel
 	on      *message // message whose button was pressed, or nil
 	first   *message // the "@original" response
@@ -66,7 +71,7 @@ func (i *interaction) copied() Interaction {
 // interactLocked dispatches INTERACTION_CREATE, which needs no intent.
 func (s *core) interactLocked(ch *channel, u User, kind int, data object, on *message) string {
 	id := s.mintLocked()
-	i := &interaction{Interaction: Interaction{ID: id, At: s.o.Now()}, token: "interaction-token-" + id, channel: ch, on: on}
+	i := &interaction{Interaction: Interaction{ID: id, At: s.o.Now()}, token: "interaction-token-" + id, typing: kind == interactionTyping, channel: ch, on: on}
 	s.world.interactions[i.token] = i
 	o := ch.refer(object{
 		"id": id, "application_id": s.world.applicationID, "type": kind, "token": i.token, "version": 1, "data": data,
@@ -102,6 +107,12 @@ func interactionCallback(c *call) answer {
 	if json.Unmarshal(c.body, &in) != nil {
 		return bodyNotJSON
 	}
+	if i.typing != (in.Type == replyChoices) {
+		return invalid("type", "INTERACTION_TYPE", "An autocompletion is answered with choices, and nothing else is.")
+	}
+	if i.typing {
+		return c.suggest(i, in.Data)
+	}
 	var p payload
 	if len(in.Data) > 0 {
 		if json.Unmarshal(in.Data, &p) != nil {
@@ -136,6 +147,33 @@ func interactionCallback(c *call) answer {
 		return invalid("type", "BASE_TYPE_CHOICES", "Value must be one of {4, 5, 6, 7}.")
 	}
 	i.Acked, i.Kind = true, in.Type
+	return done
+}
+
+// Limits of choices ("Application Command Object", option choice).
+const (
+	maxChoices = 25
+	maxChoice  = 100
+)
+
+// suggest takes the choices of an autocompletion.
+func (c *call) suggest(i *interaction, data json.RawMessage) answer {
+	var in struct {
+		Choices []struct{ Name, Value string } `json:"choices"`
+	}
+	if json.Unmarshal(data, &in) != nil {
+		return bodyNotJSON
+	}
+	if len(in.Choices) > maxChoices {
+		return invalid("data.choices", "BASE_TYPE_BAD_LENGTH", "Must be 25 or fewer in length.")
+	}
+	for _, choice := range in.Choices {
+		if n := len([]rune(choice.Name)); n < 1 || n > maxChoice || len([]rune(choice.Value)) > maxChoice {
+			return invalid("data.choices", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+		}
+		i.Choices = append(i.Choices, choice.Value)
+	}
+	i.Acked, i.Kind = true, replyChoices
 	return done
 }
 
@@ -287,6 +325,18 @@ func (s Script) Slash(channelID, userID, name string, options map[string]string)
 	}
 	data := object{"id": s.commandLocked(name, commandSlash), "name": name, "type": commandSlash, "options": list}
 	return s.interactLocked(s.world.in(channelID), s.world.who(userID), interactionCommand, data, nil)
+}
+
+// Complete types the value of an option of a slash command and returns the ID of the
+// interaction. The option must have been registered with autocompletion.
+func (s Script) Complete(channelID, userID, name, option, value string) (interactionID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data := object{
+		"id": s.commandLocked(name, commandSlash), "name": name, "type": commandSlash,
+		"options": []object{{"name": option, "type": 3, "value": value, "focused": true}},
+	}
+	return s.interactLocked(s.world.in(channelID), s.world.who(userID), interactionTyping, data, nil)
 }
 
 // Menu invokes a message command from the context menu and returns the ID of the

@@ -111,6 +111,13 @@ func TestTheModelIsChosenWhereYouTalk(t *testing.T) {
 	if text := d.Answered(d.Slash(d.General, d.Ada.ID, "model", nil)); !strings.Contains(text, "The model here is `openai/first`") || !strings.Contains(text, "`anthropic/second`") {
 		t.Errorf("/model says %q", text)
 	}
+	for typed, want := range map[string][]string{"": {"openai/first", "anthropic/second", "default"}, "SEC": {"anthropic/second"}, "zebra": nil} {
+		id := d.Complete(d.General, d.Ada.ID, "model", "name", typed)
+		d.AwaitInteraction(t, id)
+		if got := d.Interaction(id).Choices; !slices.Equal(got, want) {
+			t.Errorf("while %q is typed, %q are suggested", typed, got)
+		}
+	}
 	if text := d.Answered(d.Slash(d.General, d.Ada.ID, "model", map[string]string{"name": "gpt-9"})); !strings.Contains(text, "no single model") {
 		t.Errorf("/model with an unknown name says %q", text)
 	}

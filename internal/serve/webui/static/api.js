@@ -1,9 +1,9 @@
 // Calls the JSON API. Every error is a Failure whose message is written for people.
 
 export class Failure extends Error {
-  constructor(message, { status = 0, kind = '', code = '', retryable = false } = {}) {
+  constructor(message, { status = 0, kind = '', code = '', field = '', retryable = false } = {}) {
     super(message);
-    Object.assign(this, { status, kind, code, retryable });
+    Object.assign(this, { status, kind, code, field, retryable });
   }
 }
 
@@ -22,7 +22,7 @@ export async function failureOf(response) {
   }
   const message = response.status === 401 ? loginHelp : error.message || `The server responded with status ${response.status}.`;
   return new Failure(message, {
-    status: response.status, kind: error.kind, code: error.code,
+    status: response.status, kind: error.kind, code: error.code, field: error.field,
     retryable: error.retryable ?? response.status >= 500,
   });
 }
@@ -78,7 +78,7 @@ export const messages = (id) => call('GET', `${session(id)}/messages?html=1&repl
 export const storedMessages = (id) => call('GET', `${session(id)}/messages${query({ html: 1, limit: pageSize })}`);
 export const olderMessages = (id, before, limit = pageSize) => call('GET', `${session(id)}/messages${query({ html: 1, limit, before })}`);
 export const requests = (id, limit, before) => page('requests', `/requests${query({ session_id: id, limit, before })}`);
-export const answer = (requestId, word) => call('POST', `/requests/${encodeURIComponent(requestId)}/${word}`, {});
+export const answer = (requestId, given) => call('POST', `/requests/${encodeURIComponent(requestId)}/answer`, given);
 export const tasks = (id, limit, before) => page('tasks', `/tasks${query({ session_id: id, limit, before })}`);
 export const task = (id) => call('GET', `/tasks/${encodeURIComponent(id)}`);
 export const taskOutput = (id) => call('GET', `/tasks/${encodeURIComponent(id)}/output`);
@@ -102,6 +102,17 @@ export const cancelWorkflow = (id) => call('POST', `/workflows/${encodeURICompon
 
 export const status = () => call('GET', '/status');
 export const settings = async () => (await call('GET', '/settings')).settings;
+
+export const setup = () => call('GET', '/setup');
+export const previewSetup = (answers) => call('POST', '/setup/preview', answers);
+export const saveSetup = (answers) => call('POST', '/setup', answers);
+export const undoSetup = () => call('POST', '/setup/undo', {});
+export const offeredModels = async (model) => (await call('POST', '/setup/models', model)).models;
+export const testModel = (model) => call('POST', '/setup/test/model', model);
+export const testDiscord = (discord) => call('POST', '/setup/test/discord', discord);
+export const testRule = (rule) => call('POST', '/setup/test/rule', rule);
+export const restart = () => call('POST', '/restart', {});
+
 export const rules = async () => (await call('GET', '/rules')).rules;
 export const groups = async () => (await call('GET', '/bus/groups')).groups;
 export const dropGroup = (topic, group) => call('DELETE', `/bus/groups/${encodeURIComponent(topic)}/${encodeURIComponent(group)}`);

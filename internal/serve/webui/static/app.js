@@ -15,9 +15,11 @@ import { go, parse, replace, to } from './router.js';
 import * as rules from './rules.js';
 import * as search from './search.js';
 import * as settings from './settings.js';
+import * as setup from './setup.js';
 import { Sidebar, titleOf } from './sidebar.js';
 import * as tasks from './tasks.js';
 import * as timeline from './timeline.js';
+import * as welcome from './welcome.js';
 import * as workflows from './workflows.js';
 
 const get = (id) => document.getElementById(id);
@@ -61,6 +63,7 @@ function viewOf([first, second]) {
     case 'rules': return rules;
     case 'health': return health;
     case 'settings': return settings;
+    case 'setup': return setup;
     default: return null;
   }
 }
@@ -91,6 +94,8 @@ function show() {
     places.back(main, before);
   } else {
     const id = place.parts[0] === 's' ? place.parts[1] ?? '' : '';
+    get('welcome').hidden = Boolean(id);
+    if (!id) welcome.draw(get('welcome'));
     conversation.restoreScroll();
     conversation.show(id, place.parts[2] === 'm' ? place.parts[3] : '');
     if (id && !sessionOf(id)) refresh(); // older than the conversations in the list

@@ -9,6 +9,9 @@ const largestFile = 10 << 20;
 const largestTotal = 20 << 20;
 const longestText = 1 << 20;
 
+// waits says how to answer in words, by why the request waits.
+const waits = { limit: ': continue or stop', approval: ': once, always here or no' };
+
 export class Composer {
   // hooks: send({text, queue, files}), stop(), problem(sentence).
   constructor(hooks) {
@@ -89,7 +92,7 @@ export class Composer {
       interrupt: ['Interrupt', 'Lilac is working. Your message interrupts the answer.'],
     };
     const [verb, running] = words[this.queue];
-    const hint = this.running && this.paused ? 'Lilac waits for your answer: continue or stop. It reads other messages when it continues.' : running;
+    const hint = this.running && this.paused ? `Lilac waits for your answer${waits[this.paused] ?? ''}. It reads other messages when it continues.` : running;
     this.sendButton.textContent = verb;
     this.hint.textContent = hint;
   }

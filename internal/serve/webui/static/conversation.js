@@ -35,7 +35,7 @@ export class Conversation {
     this.hooks = hooks;
     this.scroll = get('scroll');
     this.transcript = new Transcript(get('transcript'), {
-      answer: (requestId, word) => this.answer(requestId, word),
+      answer: (requestId, given) => this.answer(requestId, given),
       again: (request, text) => this.tryAgain(request, text),
       copy: (text, button) => this.copy(text, button),
     });
@@ -366,10 +366,10 @@ export class Conversation {
     else keepDraft(sessionId, together({ text, files }, draftOf(sessionId)));
   }
 
-  // answer answers the question of a request that is paused at a limit.
-  async answer(requestId, word) {
+  // answer answers the question of a paused request.
+  async answer(requestId, given) {
     try {
-      await api.answer(requestId, word);
+      await api.answer(requestId, given);
     } catch (failure) {
       this.hooks.problem(failure.message);
     }

@@ -65,7 +65,7 @@ function card(r, page) {
 }
 
 // often formats a rate such as 3/1h0m0s.
-function often(rate) {
+export function often(rate) {
   const [runs, per] = rate.split('/');
   return `${runs === '1' ? 'once' : plural(Number(runs), 'time')} per ${span(per)}`;
 }

@@ -46,8 +46,12 @@ export const isOver = (request) => request.state !== 'running';
 
 export const isRunning = (state) => state.requests.some((r) => r.state === 'running');
 
-// isPaused reports whether the running request is paused at a limit.
-export const isPaused = (state) => state.requests.some((r) => !isOver(r) && r.paused);
+// isPaused returns why the running request waits for an answer (limit, approval or question),
+// and false if it does not.
+export const isPaused = (state) => {
+  const paused = state.requests.find((r) => !isOver(r) && r.paused)?.paused;
+  return paused ? paused.kind || 'limit' : false;
+};
 
 // isBusy reports whether a request is running or about to run.
 export const isBusy = (state) => isRunning(state) || state.outbox.some((e) => e.status === 'waiting');

@@ -149,10 +149,10 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
         out.push({ ...entry, tone: 'warn', title: 'Resumed after a restart', note: data.charged === false ? 'Lilac was restarted.' : `Lilac stopped unexpectedly and was restarted (recovery ${data.recovery}).` });
         break;
       case 'paused':
-        out.push({ ...entry, tone: 'warn', title: 'Paused at a limit', text: data.question });
+        out.push({ ...entry, tone: 'warn', title: pauses[data.kind ?? ''] ?? 'Paused', text: data.question });
         break;
       case 'resumed':
-        out.push({ ...entry, tone: 'person', title: data.answer === 'continue' ? 'Continued' : 'Stopped by answer' });
+        out.push({ ...entry, tone: 'person', title: answers[data.answer] ?? 'Stopped by answer', note: [data.reply, data.by && `by ${data.by}`].filter(Boolean).join(' ') });
         break;
       case 'compacted':
         out.push({ ...entry, tone: 'quiet', title: 'Compacted', note: 'A summary replaced older messages to free space in the context window.' });
@@ -176,6 +176,8 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
 const inputs = {
   prompt: 'Message received', steer: 'Steered by a message', followUp: 'Follow-up message', interrupt: 'Interrupted by a message',
 };
+const pauses = { '': 'Paused at a limit', approval: 'Waited for an approval', question: 'Asked a person' };
+const answers = { continue: 'Continued', once: 'Allowed once', always: 'Allowed here from now on', no: 'Not allowed', reply: 'Answered', timeout: 'Nobody answered in time', newDay: 'Continued after midnight' };
 const ends = { done: 'Done', failed: 'Failed', cancelled: 'Stopped' };
 const endTones = { done: 'good', failed: 'bad', cancelled: 'quiet' };
 

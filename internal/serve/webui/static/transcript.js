@@ -3,8 +3,9 @@
 
 import { arrange, el, renew } from './element.js';
 import { attached } from './files.js';
-import { line, moment, money, plural, whole } from './format.js';
+import { line, moment, money, plural } from './format.js';
 import { Markdown } from './markdown.js';
+import { questionOf } from './question.js';
 import { to } from './router.js';
 
 const longestOutput = 200000;
@@ -15,7 +16,7 @@ const mostDrawn = 60;
 const step = 20;
 
 export class Transcript {
-  // hooks: answer(requestId, 'continue' | 'stop'), copy(text, button),
+  // hooks: answer(requestId, {pause, answer, reply}), copy(text, button),
   // again(request, text).
   constructor(root, hooks) {
     this.root = root;
@@ -157,23 +158,12 @@ export class Transcript {
     return view;
   }
 
-  // question draws the question of a paused request with its two answers. The node is
-  // reused for the same question, so that a button keeps the focus.
+  // question draws the question of a paused request with its answers. The node is reused
+  // for the same question, so that a button keeps the focus.
   question({ id, paused }, view) {
     const which = paused.pause ?? paused.number;
-    if (view.asked?.which === which) return view.asked.node;
-    const buttons = [['continue', 'Continue', 'pill strong'], ['stop', 'Stop', 'pill danger']].map(([answer, label, className]) => el('button', {
-      type: 'button', className,
-      onclick: async () => {
-        for (const b of buttons) b.disabled = true;
-        await this.hooks.answer(id, answer);
-        for (const b of buttons) b.disabled = false;
-      },
-    }, label));
-    const node = el('div', { className: 'limit', role: 'group', 'aria-label': paused.question },
-      el('p', {}, 'Paused at a limit. Lilac waits for your answer', paused.until ? ` until ${whole(paused.until)}.` : '.'), el('div', { className: 'actions' }, ...buttons));
-    view.asked = { which, node };
-    return node;
+    if (view.asked?.which !== which) view.asked = { which, node: questionOf(paused, (given) => this.hooks.answer(id, given)) };
+    return view.asked.node;
   }
 
   block(block) {

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lilac/internal/operate/setup"
+	"lilac/internal/testkit/discordtest"
+)
+
+// configOf returns the path of the configuration in the home directory of env, and makes env select
+// it.
+func configOf(env map[string]string) string {
+	env["LILAC_DATA_DIR"] = filepath.Join(env["HOME"], ".lilac")
+	env["LILAC_CONFIG"] = filepath.Join(env["HOME"], ".lilac", "config.yaml")
+	return env["LILAC_CONFIG"]
+}
+
+func TestSetupRunsUnattended(t *testing.T) {
+	env := modelHost(t, false)
+	address := env["OPENAI_BASE_URL"]
+	file := configOf(env)
+	delete(env, "OPENAI_API_KEY")
+	delete(env, "OPENAI_BASE_URL")
+	given := []string{"setup", "--provider", "house", "--base-url", address, "--model", "gpt-5", "--api-key-file", "-"}
+	out, errOut, code := call(t, "key-of-the-test\n", env, append(given, "--print")...)
+	if want := "providers:\n  house:\n    type: openai\n    baseURL: " + address + "\n    apiKey: ${HOUSE_API_KEY}\n\nmodel: house/gpt-5\n"; code != 0 || out != want {
+		t.Errorf("--print: exit code %d\n%s%s", code, out, errOut)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("--print wrote the file")
+	}
+	out, errOut, code = call(t, "key-of-the-test\n", env, given...)
+	if code != 0 || !strings.Contains(out, "+ model: house/gpt-5") || !strings.Contains(out, "Secrets to store") || !strings.Contains(errOut, "the model understood the result") || strings.Contains(out+errOut, "key-of-the-test") {
+		t.Errorf("exit code %d\n%s%s", code, out, errOut)
+	}
+	if out, errOut, code = call(t, "", env, "models", "test"); code != 0 || !strings.Contains(out, "house/gpt-5") {
+		t.Errorf("the model that was set up: exit code %d\n%s%s", code, out, errOut)
+	}
+	if out, _, code = call(t, "key-of-the-test\n", env, given...); code != 0 || !strings.Contains(out, "nothing changes") {
+		t.Errorf("the same again: exit code %d\n%s", code, out)
+	}
+	if out, errOut, code = call(t, "", env, "setup", "--rule", "weekdays", "--time", "07:15"); code != 0 || !strings.Contains(out, "cron: 15 7 * * 1-5") || !strings.Contains(errOut, "Dry run: the rule every-weekday") {
+		t.Errorf("a rule: exit code %d\n%s%s", code, out, errOut)
+	}
+}
+
+func TestSetupWritesNothingIfATestFails(t *testing.T) {
+	env := modelHost(t, true)
+	file := configOf(env)
+	for _, args := range [][]string{
+		{"setup", "--provider", "openai", "--model", "gpt-5"},
+		{"setup", "--provider", "openai"},
+		{"setup", "--rule", "weekdays", "--time", "99"},
+		{"setup"},
+	} {
+		if out, errOut, code := call(t, "", env, args...); code == 0 {
+			t.Errorf("%v succeeded\n%s%s", args, out, errOut)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file was written")
+	}
+}
+
+func TestSetupAsks(t *testing.T) {
+	discord := discordtest.New(t, discordtest.Options{})
+	discord.Channel(discord.Guild("Home", discord.User("owner")), "general")
+	home := t.TempDir()
+	env := map[string]string{"HOME": home}
+	file := configOf(env)
+	if err := os.MkdirAll(filepath.Join(home, ".lilac"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("surface: {discord: {apiURL: "+discord.APIURL+"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The demo model; Discord in the first server; a rule that is not saved.
+	typed := strings.Join([]string{"7", "y", discordtest.DefaultToken, "1", "", "2", "Team", "08:00", "n"}, "\n") + "\n"
+	var out, errOut strings.Builder
+	c := &cli{printer: printer{out: &out, err: &errOut}, locator: locator{getenv: func(name string) string { return env[name] }}, in: strings.NewReader(typed)}
+	s := &setupRun{cli: c, store: setup.Store{Path: file, DataDir: filepath.Join(home, ".lilac")}}
+	var err error
+	if s.before, err = s.store.Read(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ask(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "model: demo") || !strings.Contains(string(text), "${DISCORD_TOKEN}") || strings.Contains(string(text), "rules") {
+		t.Errorf("error %v, the file is\n%s\nit printed\n%s%s", err, text, out.String(), errOut.String())
+	}
+}
