@@ -65,7 +65,7 @@ func (m Model) stream(e event.EnvEvent) (Model, []Effect) {
 		m.announced(p)
 	case event.SessionMessageApplied:
 		m.flushEvents()
-		m.applied(func(o outgoing) bool { return o.messageID != "" && o.messageID == p.MessageID })
+		m.conversation.apply(func(o outgoing) bool { return o.messageID != "" && o.messageID == p.MessageID })
 	case event.StreamStart:
 		m.start(p.RequestID)
 	case event.StreamReasoning:
@@ -97,6 +97,9 @@ func (m Model) stream(e event.EnvEvent) (Model, []Effect) {
 
 // announced handles a message that the server accepted, from here or another client.
 func (c *conversation) announced(p payload) {
+	if slices.Contains(c.applied, p.MessageID) {
+		return
+	}
 	content := strings.TrimSpace(clean(p.Content))
 	for i, o := range c.outbox {
 		if o.messageID == p.MessageID {
@@ -112,8 +115,8 @@ func (c *conversation) announced(p payload) {
 	}
 }
 
-// applied makes the messages for which is returns true part of the conversation.
-func (c *conversation) applied(is func(outgoing) bool) {
+// apply makes the messages for which is returns true part of the conversation.
+func (c *conversation) apply(is func(outgoing) bool) {
 	c.outbox = slices.DeleteFunc(slices.Clone(c.outbox), func(o outgoing) bool {
 		if !is(o) {
 			return false
@@ -121,13 +124,17 @@ func (c *conversation) applied(is func(outgoing) bool) {
 		if c.run != nil {
 			c.closeAnswer()
 		}
+		c.applied = append(c.applied[max(0, len(c.applied)-maxHistory):], o.messageID)
 		c.add(block{kind: kindUser, request: o.requestID, text: clean(o.text), output: strings.Join(o.files, ", ")})
 		return true
 	})
 }
 
-// start begins a request.
+// start begins a request, once.
 func (c *conversation) start(request string) {
+	if c.run != nil && c.run.id == request {
+		return // repeated; the text that follows has its offsets
+	}
 	c.closeBlocks()
 	c.run = &run{id: request, since: c.now, phase: "Thinking"}
 	if c.question != nil && c.question.request == request {
@@ -135,7 +142,7 @@ func (c *conversation) start(request string) {
 	}
 	// A message whose target has ended becomes a request of its own, which ends in the
 	// message's id.
-	c.applied(func(o outgoing) bool {
+	c.apply(func(o outgoing) bool {
 		return o.requestID == request && o.queue == event.Prompt || o.messageID != "" && strings.HasSuffix(request, ":"+o.messageID)
 	})
 }
@@ -324,7 +331,7 @@ func (c *conversation) finish(t event.Type, p payload) {
 	}
 	r := c.current(p.RequestID)
 	if r == nil { // it was never followed: its end has the complete text
-		c.applied(func(o outgoing) bool { return o.requestID == p.RequestID })
+		c.apply(func(o outgoing) bool { return o.requestID == p.RequestID })
 		if p.Content != "" {
 			c.add(block{kind: kindAnswer, request: p.RequestID, text: clean(p.Content)})
 		}
@@ -347,7 +354,7 @@ func (c *conversation) finish(t event.Type, p payload) {
 	case r != nil:
 		c.add(block{kind: kindEnd, request: p.RequestID, text: c.receipt(r, p.Usage)})
 	}
-	c.applied(func(o outgoing) bool { return o.requestID == p.RequestID && o.queue == event.Prompt })
+	c.apply(func(o outgoing) bool { return o.requestID == p.RequestID && o.queue == event.Prompt })
 	c.run = nil
 }
 

@@ -207,6 +207,20 @@ func TestMessagesOfOtherClientsAreShown(t *testing.T) {
 	d.shows("› from the page\n")
 }
 
+// After a broken connection, the stream may repeat events.
+func TestRepeatedEventsChangeNothing(t *testing.T) {
+	d := talking(t)
+	d.event(event.StreamText, delta(0, "one two"))
+	before := d.screen()
+	d.event(event.UserQuery, `{"content":"hello","messageId":"m1","requestId":"terminal:s1:m1","queue":"prompt"}`)
+	d.event(event.StreamStart, `{"requestId":"terminal:s1:m1"}`)
+	d.event(event.StreamText, delta(0, "one "))
+	d.event(event.StreamText, delta(4, "two"))
+	if after := d.screen(); after != before {
+		t.Errorf("the screen changed to:\n%s\nfrom:\n%s", after, before)
+	}
+}
+
 func TestCommands(t *testing.T) {
 	for name, c := range map[string]struct {
 		line    string
