@@ -43,14 +43,15 @@ type payload struct {
 		Tool  string `json:"tool"`
 		Input string `json:"input"`
 	} `json:"call"`
-	Answer      string      `json:"answer"`
-	Filename    string      `json:"filename"`
-	Bytes       int64       `json:"bytes"`
-	Path        string      `json:"path"`
-	Notes       []string    `json:"notes"`
-	Usage       *chat.Usage `json:"usage"`
-	Title       string      `json:"title"`
-	Description string      `json:"description"`
+	Answer      string          `json:"answer"`
+	Filename    string          `json:"filename"`
+	Bytes       int64           `json:"bytes"`
+	Path        string          `json:"path"`
+	Notes       []string        `json:"notes"`
+	Usage       *chat.Usage     `json:"usage"`
+	Title       string          `json:"title"`
+	Attachments json.RawMessage `json:"attachments"`
+	Description string          `json:"description"`
 }
 
 // stream applies an event of the conversation.
@@ -106,12 +107,34 @@ func (c *conversation) announced(p payload) {
 			return
 		}
 		if o.mine && o.messageID == "" && strings.TrimSpace(clean(o.text)) == content {
-			c.outbox[i].messageID, c.outbox[i].requestID, c.outbox[i].sent = p.MessageID, p.RequestID, true
+			c.outbox[i].messageID, c.outbox[i].requestID, c.outbox[i].sent, c.outbox[i].files = p.MessageID, p.RequestID, true, filenames(p.Attachments)
+			c.applyStarted()
 			return
 		}
 	}
 	if p.MessageID != "" && len(c.outbox) < maxHistory {
-		c.outbox = append(c.outbox, outgoing{text: content, queue: p.Queue, messageID: p.MessageID, requestID: p.RequestID, sent: true})
+		c.outbox = append(c.outbox, outgoing{text: content, queue: p.Queue, messageID: p.MessageID, requestID: p.RequestID, sent: true, files: filenames(p.Attachments)})
+		c.applyStarted()
+	}
+}
+
+// filenames returns the names of the file parts of a message.
+func filenames(attachments json.RawMessage) (names []string) {
+	var parts []struct {
+		Filename string `json:"filename"`
+	}
+	_ = json.Unmarshal(attachments, &parts) // without names, the message is shown without files
+	for _, p := range parts {
+		names = append(names, text.SingleLine(p.Filename))
+	}
+	return names
+}
+
+// applyStarted makes the message of the running request part of the conversation. The
+// request may start before its message is announced.
+func (c *conversation) applyStarted() {
+	if c.run != nil {
+		c.apply(func(o outgoing) bool { return o.requestID == c.run.id && o.queue == event.Prompt })
 	}
 }
 

@@ -80,7 +80,7 @@ func TestTheTerminalShowsTheConversation(t *testing.T) {
 	p.Paste("think about @notes.txt\nread hostile.txt")
 	p.Type("\r")
 	settled(t, p, "out\n", `
-  ⊕ notes.txt (2 bytes)
+  ⊕ notes.txt
 
   I will use the tool read.
 
