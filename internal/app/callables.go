@@ -146,6 +146,13 @@ func (c *toolService) families(files *builtin.Attachments) []toolserver.Callable
 type publisher struct{ *base }
 
 func (e publisher) Publish(ctx context.Context, ev event.EnvEvent) (bool, error) {
+	err := e.db.Read(ctx, func(q db.Queryer) (err error) {
+		ev.Metadata.TriggerAgentID, ev.Metadata.TriggerAgentName, err = e.agentIn(q, ev.Metadata.TriggerSessionID)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
 	return e.env.Publish(ctx, ev)
 }
 

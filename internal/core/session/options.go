@@ -92,6 +92,9 @@ type Surfaces interface {
 	// NewConversation returns the command that begins a new conversation on the
 	// client's surface, or "".
 	NewConversation(client string) string
+	// Agent returns the id and the name of the sub-agent that works in a session; "" means
+	// the main agent.
+	Agent(q db.Queryer, sessionID string) (id, name string, err error)
 }
 
 // Policy decides about the budgets and the calls of requests.
@@ -213,6 +216,9 @@ func (plainSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
 	return nil, nil
 }
 func (plainSurfaces) NewConversation(string) string { return "" }
+func (plainSurfaces) Agent(db.Queryer, string) (id, name string, err error) {
+	return "", "", nil
+}
 
 // openPolicy is the default of [Options.Policy].
 type openPolicy struct{}

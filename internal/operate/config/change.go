@@ -14,7 +14,7 @@ import (
 var live = []string{
 	"allowedHosts", "model", "providers", "models", "transcription", "catalog", "limits", "compactAt", "system", "channels",
 	"tasks", "mcpServers", "rules", "policy", "webhooks", "files", "timers", "sources", "log.level",
-	"router", "entity", "surface.discord.mode", "surface.discord.pingAfter", "surface.discord.channels", "surface.discord.tools", "surface.discord.access", "surface.web", "surface.terminal",
+	"router", "entity", "surface.discord.mode", "surface.discord.pingAfter", "surface.discord.channels", "surface.discord.tools", "surface.discord.access", "surface.discord.pairing", "surface.web", "surface.terminal",
 	"surface.discord.allowedChannelIds", "surface.discord.allowedGuildIds", "surface.discord.allowDMs", "surface.discord.allowedUserIds", "surface.discord.cache",
 }
 

@@ -195,6 +195,7 @@ func Default() *Config {
 		Surface: Surface{Discord: Discord{
 			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
 			PingAfter: Duration(time.Minute),
+			Pairing:   PairingCode,
 			Backfill:  DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
 			// 25 MiB is above the upload limit of Discord users without a subscription.
 			Attachments: DiscordAttachments{MaxBytes: 25 << 20, Hosts: []string{"cdn.discordapp.com", "media.discordapp.net"}},

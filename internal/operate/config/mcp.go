@@ -31,10 +31,18 @@ func (c checker) checkMCP() error {
 	return errors.Join(found...)
 }
 
-// mcpNames returns the beginnings of the names of MCP callables.
-func mcpNames(c *Config) (out []string) {
+// MCPNames returns the names of the MCP servers, as callables have them.
+func (c *Config) MCPNames() (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(c.MCPServers)) {
-		out = append(out, "mcp."+mcpclient.Name(key))
+		out = append(out, mcpclient.Name(key))
+	}
+	return out
+}
+
+// mcpPrefixes returns the beginnings of the names of MCP callables.
+func mcpPrefixes(c *Config) (out []string) {
+	for _, name := range c.MCPNames() {
+		out = append(out, "mcp."+name)
 	}
 	return out
 }

@@ -333,6 +333,20 @@ func (a *api) routes() []route {
 			status: 200, result: "The workflow.", endpoint: replyTo(optionalBody, a.workflows.cancel),
 		},
 
+		// People
+		{
+			method: "GET", path: "/pairings", needs: a.pairings.available, summary: "List the people who asked to send private messages, newest code first.",
+			status: 200, result: "The people.", endpoint: reply(a.pairings.list),
+		},
+		{
+			method: "POST", path: "/pairings/{code}/approve", needs: a.pairings.available, summary: "Let a person send private messages. The code may also be the user's id.",
+			status: 200, result: "The person.", endpoint: replyTo(optionalBody, a.pairings.settle(true)),
+		},
+		{
+			method: "POST", path: "/pairings/{code}/deny", needs: a.pairings.available, summary: "Take no private messages of a person, also of one who was approved. The code may also be the user's id.",
+			status: 200, result: "The person.", endpoint: replyTo(optionalBody, a.pairings.settle(false)),
+		},
+
 		// The tool server
 		{
 			method: "POST", path: "/tools/tokens", needs: tokens, summary: "Create a token for the tool server. Only this response contains the token.",
