@@ -7,7 +7,8 @@ import (
 	"lilac/internal/app/cli"
 )
 
-// version is set by the linker in a release.
-var version = ""
+// The linker sets these in a release: the version, and the URL that describes the newest
+// release.
+var version, releases string
 
-func main() { os.Exit(cli.Main(cli.Options{Version: version})) }
+func main() { os.Exit(cli.Main(cli.Options{Version: version, Releases: releases})) }

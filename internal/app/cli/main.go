@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// Version is the release; empty means the commit of the build.
 	Version string
+	// Releases is the URL that describes the newest release; empty if there is none.
+	Releases string
 	// Seams are empty except in tests.
 	Seams app.Seams
 }
@@ -27,7 +29,7 @@ func Main(o Options) int {
 	if code, ran := runTools(context.Background(), os.Args); ran {
 		return code
 	}
-	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}, seams: o.Seams, release: o.Version}
+	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}, seams: o.Seams, release: o.Version, releases: o.Releases}
 	c.secrets.AddEnvironment(os.Environ())
 	return c.run(context.Background(), os.Args[1:])
 }

@@ -33,7 +33,8 @@ type cli struct {
 	// warnings are those of the configuration that load read.
 	warnings []config.Warning
 	seams    app.Seams
-	release  string
+	// release is the version, and releases the URL that describes the newest one.
+	release, releases string
 }
 
 // printer prints results and errors.
@@ -114,7 +115,7 @@ func (c *cli) root() *cobra.Command {
 		rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c),
 		mcpCommand(c), pairingCommand(c),
 		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), migrateCommand(c),
-		loginCommand(c), versionCommand(c),
+		loginCommand(c), updateCommand(c), versionCommand(c),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root

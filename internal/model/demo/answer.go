@@ -25,6 +25,8 @@ const (
 
 // reply is the content of one answer.
 type reply struct {
+	// slow makes the pauses between words longer.
+	slow      bool
 	reasoning string
 	text      string
 	calls     []chat.Part
@@ -87,7 +89,7 @@ func answer(req llm.Request) reply {
 		parts = append(parts, announce(a.calls))
 	case len(s.messages) > 0:
 		text, reasoning := chatReply(s.messages, len(s.results) > 0)
-		a.reasoning = reasoning
+		a.reasoning, a.slow = reasoning, isSlow(s.messages[len(s.messages)-1])
 		if text != "" {
 			parts = append(parts, text)
 		}
@@ -104,6 +106,7 @@ const advice = "For real answers, set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` (f
 	"`OPENAI_BASE_URL`) and restart Lilac."
 
 const suggestions = "Meanwhile, you can try these requests:\n\n" +
+	"- `tour` shows in five minutes what Lilac does\n" +
 	"- `run uname -a` runs a command, `run the tests in the background` starts a long one: I report the result when it ends\n" +
 	"- `list files` shows the workspace\n" +
 	"- `write notes.txt: hello` and then `read notes.txt`\n" +
@@ -119,6 +122,14 @@ var (
 // chatReply answers messages that request no tool.
 func chatReply(messages []string, working bool) (text, reasoning string) {
 	last := messages[len(messages)-1]
+	switch {
+	case tourWords().MatchString(last):
+		return tour, ""
+	case strings.HasPrefix(last, timeCame):
+		return "You asked me to remind you: **" + quote(strings.TrimPrefix(last, timeCame)) + "**.", ""
+	case killWords().MatchString(last):
+		return killMe + count(40), ""
+	}
 	if m := countTo().FindStringSubmatch(last); m != nil {
 		n, err := strconv.Atoi(m[1])
 		if err != nil || n > maxCountTo {

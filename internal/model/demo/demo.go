@@ -53,6 +53,9 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 		}
 		a := answer(req)
 		s := streamer{ctx: ctx, delay: m.delay, yield: yield}
+		if a.slow {
+			s.delay *= slowness
+		}
 		if !s.stream(llm.ChunkReasoning, a.reasoning) || !s.stream(llm.ChunkText, a.text) {
 			return
 		}

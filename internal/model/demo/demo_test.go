@@ -20,6 +20,7 @@ var tools = []llm.ToolSpec{
 	{Name: "grep"},
 	{Name: "write"},
 	{Name: "task", Schema: json.RawMessage(`{"properties":{"action":{},"command":{}}}`)},
+	{Name: "ask", Schema: json.RawMessage(`{"properties":{"question":{}}}`)},
 	{Name: "read", Schema: json.RawMessage(`{"properties":{"file_path":{}}}`)},
 }
 
@@ -46,19 +47,22 @@ func user(s string) chat.Message { return chat.Text(chat.User, s) }
 
 func TestRequestsBecomeToolCalls(t *testing.T) {
 	for message, want := range map[string]string{
-		"run echo hello":                 "bash {\"command\":\"echo hello\"}",
-		"Please run `ls -la` for me":     "bash {\"command\":\"ls -la\"}",
-		"$ cat <<X":                      "bash {\"command\":\"cat \\u003c\\u003cX\"}",
-		"list files":                     "glob {\"pattern\":\"**/*\"}",
-		"can you list the files, please": "glob {\"pattern\":\"**/*\"}",
-		"list files like *.go":           "glob {\"pattern\":\"*.go\"}",
-		"read notes.txt":                 "read {\"file_path\":\"notes.txt\"}",
-		"search for hello":               "grep {\"pattern\":\"hello\"}",
-		"write a.txt: one\ntwo":          "write {\"content\":\"one\\ntwo\\n\",\"path\":\"a.txt\"}",
-		"run echo a\nrun echo b":         "bash {\"command\":\"echo a\"} bash {\"command\":\"echo b\"}",
-		"run make all in the background": "task {\"action\":\"start\",\"command\":\"make all\"}",
-		"run `a; b` in the background":   "task {\"action\":\"start\",\"command\":\"a; b\"}",
-		"I will run away tomorrow":       "",
+		"run echo hello":                     "bash {\"command\":\"echo hello\"}",
+		"Please run `ls -la` for me":         "bash {\"command\":\"ls -la\"}",
+		"$ cat <<X":                          "bash {\"command\":\"cat \\u003c\\u003cX\"}",
+		"list files":                         "glob {\"pattern\":\"**/*\"}",
+		"can you list the files, please":     "glob {\"pattern\":\"**/*\"}",
+		"list files like *.go":               "glob {\"pattern\":\"*.go\"}",
+		"read notes.txt":                     "read {\"file_path\":\"notes.txt\"}",
+		"search for hello":                   "grep {\"pattern\":\"hello\"}",
+		"write a.txt: one\ntwo":              "write {\"content\":\"one\\ntwo\\n\",\"path\":\"a.txt\"}",
+		"run echo a\nrun echo b":             "bash {\"command\":\"echo a\"} bash {\"command\":\"echo b\"}",
+		"run make all in the background":     "task {\"action\":\"start\",\"command\":\"make all\"}",
+		"run `a; b` in the background":       "task {\"action\":\"start\",\"command\":\"a; b\"}",
+		"I will run away tomorrow":           "",
+		"remind me in 10 seconds to stretch": "bash {\"command\":\"tools workflow.create --summary='Remind the user: stretch' --tasks:json='[{\\\"kind\\\":\\\"delay\\\",\\\"delay\\\":\\\"10s\\\",\\\"description\\\":\\\"stretch\\\"}]'\"}",
+		"announce it's lunch":                "bash {\"command\":\"tools events.publish --type=custom.announcement --payload:json='{\\\"text\\\":\\\"it'\\\\''s lunch\\\"}'\"}",
+		"ask me something":                   "ask {\"question\":\"Shall I count to three, or to ten?\"}",
 	} {
 		t.Run(message, func(t *testing.T) {
 			done := ask(t, tools, user(message))
@@ -153,6 +157,38 @@ func TestCounting(t *testing.T) {
 	}
 	if n := len(strings.Fields(ask(t, tools, user("count to 999999999")).Message.Text())); n != 10_000 {
 		t.Errorf("counted %d words", n)
+	}
+}
+
+func TestARemindersTimeIsSaid(t *testing.T) {
+	if text := ask(t, tools, user("The time has come: stretch")).Message.Text(); text != "You asked me to remind you: **stretch**." {
+		t.Errorf("the reminder is %q", text)
+	}
+}
+
+func TestTheTourListsWhatToTry(t *testing.T) {
+	text := ask(t, tools, user("tour")).Message.Text()
+	for _, want := range []string{"`run uname -a`", "`remind me in 10 seconds to stretch`", "`announce lunch is ready`", "`kill me`"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the tour does not mention %s: %s", want, text)
+		}
+	}
+}
+
+// The user must have the time to kill the process.
+func TestAnAnswerToKillIsSlow(t *testing.T) {
+	for _, said := range []string{"kill me", "count slowly to 40"} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			for _, err := range demo.New(demo.Options{}).Stream(t.Context(), llm.Request{Messages: []chat.Message{user(said)}}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(begun); took < 10*time.Second {
+				t.Errorf("%q is answered in %v", said, took)
+			}
+		})
 	}
 }
 

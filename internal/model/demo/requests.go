@@ -92,6 +92,10 @@ func parseRequests(text string, tools []llm.ToolSpec) (found []toolRequest, miss
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
+		if tool, args, values := tourRequest(line); tool != "" {
+			add(tool, args, values)
+			continue
+		}
 		for _, p := range patterns {
 			m := p.re().FindStringSubmatch(line)
 			if m == nil {

@@ -147,7 +147,7 @@ func (s *service) send(e Send) Sent {
 			return sent
 		}
 		message.Attachments = append(message.Attachments, client.Attachment{Filename: name, DataBase64: base64.StdEncoding.EncodeToString(data)})
-		sent.Files = append(sent.Files, fmt.Sprintf("%s (%s)", name, size(int64(len(data)))))
+		sent.Files = append(sent.Files, name)
 	}
 	accepted, err := s.o.Server.Send(s.ctx, e.Session, message)
 	sent.RequestID, sent.MessageID, sent.Err = accepted.RequestID, accepted.MessageID, err

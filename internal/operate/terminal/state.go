@@ -119,8 +119,11 @@ type conversation struct {
 	// the lines of the next one that were.
 	printed, partial int
 
-	run      *run
-	outbox   []outgoing
+	run    *run
+	outbox []outgoing
+	// applied are the ids of the newest messages that are part of the conversation. After
+	// a broken connection, the stream may repeat events.
+	applied  []string
 	question *question
 }
 

@@ -43,14 +43,15 @@ type payload struct {
 		Tool  string `json:"tool"`
 		Input string `json:"input"`
 	} `json:"call"`
-	Answer      string      `json:"answer"`
-	Filename    string      `json:"filename"`
-	Bytes       int64       `json:"bytes"`
-	Path        string      `json:"path"`
-	Notes       []string    `json:"notes"`
-	Usage       *chat.Usage `json:"usage"`
-	Title       string      `json:"title"`
-	Description string      `json:"description"`
+	Answer      string          `json:"answer"`
+	Filename    string          `json:"filename"`
+	Bytes       int64           `json:"bytes"`
+	Path        string          `json:"path"`
+	Notes       []string        `json:"notes"`
+	Usage       *chat.Usage     `json:"usage"`
+	Title       string          `json:"title"`
+	Attachments json.RawMessage `json:"attachments"`
+	Description string          `json:"description"`
 }
 
 // stream applies an event of the conversation.
@@ -65,7 +66,7 @@ func (m Model) stream(e event.EnvEvent) (Model, []Effect) {
 		m.announced(p)
 	case event.SessionMessageApplied:
 		m.flushEvents()
-		m.applied(func(o outgoing) bool { return o.messageID != "" && o.messageID == p.MessageID })
+		m.conversation.apply(func(o outgoing) bool { return o.messageID != "" && o.messageID == p.MessageID })
 	case event.StreamStart:
 		m.start(p.RequestID)
 	case event.StreamReasoning:
@@ -97,23 +98,48 @@ func (m Model) stream(e event.EnvEvent) (Model, []Effect) {
 
 // announced handles a message that the server accepted, from here or another client.
 func (c *conversation) announced(p payload) {
+	if slices.Contains(c.applied, p.MessageID) {
+		return
+	}
 	content := strings.TrimSpace(clean(p.Content))
 	for i, o := range c.outbox {
 		if o.messageID == p.MessageID {
 			return
 		}
 		if o.mine && o.messageID == "" && strings.TrimSpace(clean(o.text)) == content {
-			c.outbox[i].messageID, c.outbox[i].requestID, c.outbox[i].sent = p.MessageID, p.RequestID, true
+			c.outbox[i].messageID, c.outbox[i].requestID, c.outbox[i].sent, c.outbox[i].files = p.MessageID, p.RequestID, true, filenames(p.Attachments)
+			c.applyStarted()
 			return
 		}
 	}
 	if p.MessageID != "" && len(c.outbox) < maxHistory {
-		c.outbox = append(c.outbox, outgoing{text: content, queue: p.Queue, messageID: p.MessageID, requestID: p.RequestID, sent: true})
+		c.outbox = append(c.outbox, outgoing{text: content, queue: p.Queue, messageID: p.MessageID, requestID: p.RequestID, sent: true, files: filenames(p.Attachments)})
+		c.applyStarted()
 	}
 }
 
-// applied makes the messages for which is returns true part of the conversation.
-func (c *conversation) applied(is func(outgoing) bool) {
+// filenames returns the names of the file parts of a message.
+func filenames(attachments json.RawMessage) (names []string) {
+	var parts []struct {
+		Filename string `json:"filename"`
+	}
+	_ = json.Unmarshal(attachments, &parts) // without names, the message is shown without files
+	for _, p := range parts {
+		names = append(names, text.SingleLine(p.Filename))
+	}
+	return names
+}
+
+// applyStarted makes the message of the running request part of the conversation. The
+// request may start before its message is announced.
+func (c *conversation) applyStarted() {
+	if c.run != nil {
+		c.apply(func(o outgoing) bool { return o.requestID == c.run.id && o.queue == event.Prompt })
+	}
+}
+
+// apply makes the messages for which is returns true part of the conversation.
+func (c *conversation) apply(is func(outgoing) bool) {
 	c.outbox = slices.DeleteFunc(slices.Clone(c.outbox), func(o outgoing) bool {
 		if !is(o) {
 			return false
@@ -121,13 +147,17 @@ func (c *conversation) applied(is func(outgoing) bool) {
 		if c.run != nil {
 			c.closeAnswer()
 		}
+		c.applied = append(c.applied[max(0, len(c.applied)-maxHistory):], o.messageID)
 		c.add(block{kind: kindUser, request: o.requestID, text: clean(o.text), output: strings.Join(o.files, ", ")})
 		return true
 	})
 }
 
-// start begins a request.
+// start begins a request, once.
 func (c *conversation) start(request string) {
+	if c.run != nil && c.run.id == request {
+		return // repeated; the text that follows has its offsets
+	}
 	c.closeBlocks()
 	c.run = &run{id: request, since: c.now, phase: "Thinking"}
 	if c.question != nil && c.question.request == request {
@@ -135,7 +165,7 @@ func (c *conversation) start(request string) {
 	}
 	// A message whose target has ended becomes a request of its own, which ends in the
 	// message's id.
-	c.applied(func(o outgoing) bool {
+	c.apply(func(o outgoing) bool {
 		return o.requestID == request && o.queue == event.Prompt || o.messageID != "" && strings.HasSuffix(request, ":"+o.messageID)
 	})
 }
@@ -324,7 +354,7 @@ func (c *conversation) finish(t event.Type, p payload) {
 	}
 	r := c.current(p.RequestID)
 	if r == nil { // it was never followed: its end has the complete text
-		c.applied(func(o outgoing) bool { return o.requestID == p.RequestID })
+		c.apply(func(o outgoing) bool { return o.requestID == p.RequestID })
 		if p.Content != "" {
 			c.add(block{kind: kindAnswer, request: p.RequestID, text: clean(p.Content)})
 		}
@@ -347,7 +377,7 @@ func (c *conversation) finish(t event.Type, p payload) {
 	case r != nil:
 		c.add(block{kind: kindEnd, request: p.RequestID, text: c.receipt(r, p.Usage)})
 	}
-	c.applied(func(o outgoing) bool { return o.requestID == p.RequestID && o.queue == event.Prompt })
+	c.apply(func(o outgoing) bool { return o.requestID == p.RequestID && o.queue == event.Prompt })
 	c.run = nil
 }
 

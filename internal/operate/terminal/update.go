@@ -255,6 +255,7 @@ func (m Model) sent(msg Sent) (Model, []Effect) {
 		case msg.Err == nil:
 			m.outbox[i].sent, m.outbox[i].requestID, m.outbox[i].messageID = true, msg.RequestID, msg.MessageID
 			m.outbox[i].files = cleanAll(msg.Files)
+			m.applyStarted()
 		case o.messageID == "": // not known to be accepted
 			m.outbox = append(m.outbox[:i:i], m.outbox[i+1:]...)
 			m.giveBack(o.text)

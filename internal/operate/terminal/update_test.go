@@ -207,6 +207,44 @@ func TestMessagesOfOtherClientsAreShown(t *testing.T) {
 	d.shows("› from the page\n")
 }
 
+// The request may start before the response to its message arrives, and before the message is
+// announced.
+func TestARequestMayStartBeforeItsMessageIsKnown(t *testing.T) {
+	announced := func(d *desk) {
+		d.event(event.UserQuery, `{"content":"see @a.txt","messageId":"m2","requestId":"terminal:s1:m2","queue":"prompt","attachments":[{"type":"file","filename":"a.txt"}]}`)
+	}
+	started := func(d *desk) { d.event(event.StreamStart, `{"requestId":"terminal:s1:m2"}`) }
+	sent := func(d *desk) {
+		d.send(Sent{Ref: 2, RequestID: "terminal:s1:m2", MessageID: "m2", Files: []string{"a.txt"}})
+	}
+	for i, order := range [][]func(*desk){{announced, started, sent}, {started, announced, sent}, {started, sent, announced}, {sent, announced, started}, {sent, started, announced}} {
+		d := talking(t)
+		d.event(event.StreamCompleted, `{"requestId":"terminal:s1:m1","content":""}`)
+		d.typed("see @a.txt")
+		d.press("enter")
+		for _, do := range order {
+			do(d)
+		}
+		if n := strings.Count(d.screen(), "› see @a.txt\n  ⊕ a.txt\n"); n != 1 || len(d.m.outbox) > 0 {
+			t.Errorf("order %d: the message is shown %d times:\n%s", i, n, d.screen())
+		}
+	}
+}
+
+// After a broken connection, the stream may repeat events.
+func TestRepeatedEventsChangeNothing(t *testing.T) {
+	d := talking(t)
+	d.event(event.StreamText, delta(0, "one two"))
+	before := d.screen()
+	d.event(event.UserQuery, `{"content":"hello","messageId":"m1","requestId":"terminal:s1:m1","queue":"prompt"}`)
+	d.event(event.StreamStart, `{"requestId":"terminal:s1:m1"}`)
+	d.event(event.StreamText, delta(0, "one "))
+	d.event(event.StreamText, delta(4, "two"))
+	if after := d.screen(); after != before {
+		t.Errorf("the screen changed to:\n%s\nfrom:\n%s", after, before)
+	}
+}
+
 func TestCommands(t *testing.T) {
 	for name, c := range map[string]struct {
 		line    string

@@ -273,3 +273,11 @@ func annotate(name string, schema object) error {
 	}
 	return nil
 }
+
+// Document returns the OpenAPI document of all routes, for generators of documentation. A
+// server returns it at GET /openapi.json.
+func Document() ([]byte, error) {
+	var o Options
+	o.setDefaults()
+	return describe(newAPI(o).routes())
+}

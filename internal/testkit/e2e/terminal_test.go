@@ -80,7 +80,7 @@ func TestTheTerminalShowsTheConversation(t *testing.T) {
 	p.Paste("think about @notes.txt\nread hostile.txt")
 	p.Type("\r")
 	settled(t, p, "out\n", `
-  ⊕ notes.txt (2 bytes)
+  ⊕ notes.txt
 
   I will use the tool read.
 
@@ -148,17 +148,19 @@ func TestTheTerminalSteersStopsAndResumes(t *testing.T) {
 	p.Type("\x1b")
 	p.WaitFor("◆ Stopped")
 	p.Wait("all messages are answered", func(screen string) bool {
-		return strings.Contains(screen, "› later\n") && strings.Contains(screen, "/ commands") && !strings.Contains(screen, "queued,")
+		return strings.Contains(screen, "said: “later”") && strings.Contains(screen, "/ commands") && !strings.Contains(screen, "queued,")
 	})
-	if n := strings.Count(p.All(), "› count to 500\n"); n != 1 {
-		t.Errorf("the message is shown %d times:\n%s", n, p.All())
+	for _, message := range []string{"› count to 500\n", "› later\n"} {
+		if n := strings.Count(p.All(), message); n != 1 {
+			t.Errorf("%q is shown %d times:\n%s", message, n, p.All())
+		}
 	}
 	p.Type("/quit\r")
 	p.Exit()
 	again := chatIn(t, s, t.TempDir(), full, "--resume")
 	again.WaitFor("❯ count to 500")
 	again.Type("\r")
-	again.WaitFor("/ commands", "› later")
+	again.WaitFor("/ commands", "said: “later”")
 }
 
 // The question at a limit is answered where it is asked.
