@@ -25,6 +25,8 @@ import (
 // Options configure the program.
 type Options struct {
 	Config *config.Config
+	// Warnings are the probable mistakes in the configuration. The health report names them.
+	Warnings []config.Warning
 	// Stdout receives one line with the URL of the web page.
 	Stdout  io.Writer
 	Logger  *slog.Logger
@@ -116,6 +118,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	if err := b.choose(o.Config); err != nil {
 		return nil, err
 	}
+	b.probable.Store(&o.Warnings)
 	// Listen first: a second server on the same port is the most common mistake, and must
 	// fail before anything is changed.
 	if err := p.web.listen(ctx); err != nil {

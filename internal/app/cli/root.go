@@ -29,9 +29,11 @@ import (
 type cli struct {
 	printer
 	locator
-	in      io.Reader
-	seams   app.Seams
-	release string
+	in io.Reader
+	// warnings are those of the configuration that load read.
+	warnings []config.Warning
+	seams    app.Seams
+	release  string
 }
 
 // printer prints results and errors.
@@ -208,6 +210,7 @@ func (c *cli) load() (*config.Config, error) {
 	for _, w := range warnings {
 		fmt.Fprintln(c.err, "lilac: warning:", text.Sanitize(c.secrets.Redact(w.String())))
 	}
+	c.warnings = warnings
 	return cfg, err
 }
 

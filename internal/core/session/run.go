@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -358,6 +359,12 @@ func (r *run) recordSwitch(model llm.Model, s fallback.Switch) error {
 	r.noteModel(model.Info())
 	r.notes = addSwitchNote(r.notes, s)
 	return r.record(r.ctx, func(c *change) error {
+		req, err := c.request(r.requestID)
+		if err != nil {
+			return err
+		}
+		req.Notes = strings.Join(r.notes, "\n")
+		c.updateRequest(req)
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindModelSwitched, Data: s})
 	})
 }
