@@ -39,8 +39,8 @@ func (c checker) checkMCP() error {
 		switch server, tool, ok := SplitMCP(id); {
 		case !ok:
 			found = append(found, fault.InvalidField(field, "%q is not a tool of an MCP server that can be pinned: use mcp.SERVER.TOOL, with a tool whose name has only letters, digits, _ and -, and at most 64 characters with its server.", id))
-		case !slices.Contains(c.MCPNames(), server):
-			found = append(found, fault.InvalidField(field, "There is no MCP server %q for the tool %s.%s", server, tool, fault.DidYouMean(server, c.MCPNames())))
+		case !slices.Contains(MCPNames(c.MCPServers), server):
+			found = append(found, fault.InvalidField(field, "There is no MCP server %q for the tool %s.%s", server, tool, fault.DidYouMean(server, MCPNames(c.MCPServers))))
 		}
 	}
 	return errors.Join(found...)
@@ -61,17 +61,17 @@ func SplitMCP(id string) (server, tool string, ok bool) {
 	return m[1], m[2], true
 }
 
-// MCPNames returns the names of the MCP servers, as callables have them.
-func (c *Config) MCPNames() (out []string) {
-	for _, key := range slices.Sorted(maps.Keys(c.MCPServers)) {
+// MCPNames returns the names of MCP servers, as callables have them, sorted by their keys.
+func MCPNames(servers map[string]mcpclient.ServerConfig) (out []string) {
+	for _, key := range slices.Sorted(maps.Keys(servers)) {
 		out = append(out, mcpclient.Name(key))
 	}
 	return out
 }
 
-// mcpPrefixes returns the beginnings of the names of MCP callables.
-func mcpPrefixes(c *Config) (out []string) {
-	for _, name := range c.MCPNames() {
+// mcpNames returns the beginnings of the names of MCP callables.
+func mcpNames(c *Config) (out []string) {
+	for _, name := range MCPNames(c.MCPServers) {
 		out = append(out, "mcp."+name)
 	}
 	return out
