@@ -3,7 +3,7 @@
 
 import { arrange, el, renew } from './element.js';
 import { attached } from './files.js';
-import { line, moment, money, plural } from './format.js';
+import { line, moment, money, plural, whole } from './format.js';
 import { Markdown } from './markdown.js';
 import { questionOf } from './question.js';
 import { to } from './router.js';
