@@ -51,7 +51,7 @@ func (b *base) warnOfLostDatabase() {
 	info, err := os.Stat(filepath.Join(b.Config.DataDir, db.FileName))
 	if b.Config.Database.URL.Postgres() {
 		if err == nil && info.Size() > 0 {
-			b.Logger.Warn("the data directory also has a database of SQLite, which is not used: database.url selects PostgreSQL", "data", b.Config.DataDir)
+			b.Logger.Warn("the data directory also has a database of SQLite, which is not used: database.url selects PostgreSQL. To move its data, stop the server and run: lilac migrate --to URL", "data", b.Config.DataDir)
 		}
 		return
 	}

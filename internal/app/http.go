@@ -102,12 +102,23 @@ func (w *webServer) build() {
 		Tasks: w.tasks, Workflows: w.workflows,
 		Operators: w.callables.operators,
 		Approvals: w.runner.Approvals(),
+		Pairings:  w.pairings(),
 		MCP:       w.mcp.Status,
 		MCPServer: w.callables.overMCP(),
 		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now,
 	})))
 	w.server.ErrorLog = slog.NewLogLogger(w.Logger.Handler(), slog.LevelDebug)
+}
+
+// pairings returns the pairings of the platform that has them; nil without one.
+func (w *webServer) pairings() httpapi.Pairings {
+	for _, p := range w.platforms {
+		if p.pairing != nil {
+			return p.pairing
+		}
+	}
+	return nil
 }
 
 // start serves in the background, and returns the server's address.

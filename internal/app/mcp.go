@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -9,8 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oklog/ulid/v2"
+
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/sandbox"
+	"lilac/internal/core/environment"
+	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/health"
@@ -21,9 +26,34 @@ func newMCP(b *base, dir string) *mcpclient.Servers {
 	o := mcpOptions(b.Config, b.box, dir)
 	o.Home = func(name string) (string, error) { return b.homes.ofServer(name) }
 	o.Version, o.Logger = b.Version, b.Logger
+	o.Publish = func(ctx context.Context, n mcpclient.Notice) error { return publishNotice(ctx, b.sources.intake, n) }
 	servers := mcpclient.New(o)
 	servers.Set(b.Config.MCPServers)
 	return servers
+}
+
+// mcpQueue is how many events of one MCP server may be unhandled.
+const mcpQueue = 100
+
+var noticeTypes = map[mcpclient.Kind]event.Type{
+	mcpclient.ToolsChanged: event.MCPToolsChanged, mcpclient.PromptsChanged: event.MCPPromptsChanged,
+	mcpclient.ResourcesChanged: event.MCPResourcesChanged, mcpclient.ResourceUpdated: event.MCPResourceUpdated,
+}
+
+// publishNotice publishes what an MCP server announced. The server is no more trusted than a
+// program that is a source of events.
+func publishNotice(ctx context.Context, intake *environment.Intake, n mcpclient.Notice) error {
+	payload, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("encode event of an MCP server: %w", err)
+	}
+	e := event.EnvEvent{
+		ID: "mcp:" + n.Server + ":" + strings.ToLower(ulid.Make().String()), Type: noticeTypes[n.Kind], Payload: payload,
+		// No source has a name with a dot, so that no settings of one apply.
+		Metadata: event.EnvMetadata{EnvName: "mcp." + n.Server, Source: "env"},
+	}
+	_, err = intake.Publish(ctx, environment.SourceID{Kind: environment.SourceMCP, Name: n.Server}, mcpQueue, environment.FromProgram(e), nil)
+	return err
 }
 
 // mcpOptions returns options with which stdio servers run as the agent's commands do.

@@ -15,6 +15,7 @@ import (
 	"lilac/internal/core/interaction"
 	"lilac/internal/core/mark"
 	"lilac/internal/core/outbox"
+	"lilac/internal/core/pairing"
 	"lilac/internal/core/relay"
 	"lilac/internal/core/router"
 	"lilac/internal/core/surface"
@@ -34,6 +35,8 @@ type platform struct {
 	router  *router.Service
 	relay   *relay.Service
 	marks   *mark.Service
+	// pairing decides about strangers; nil on a platform without private messages.
+	pairing *pairing.Service
 	logger  *slog.Logger
 	// configure applies a new configuration.
 	configure func(*config.Config)
@@ -113,6 +116,9 @@ func (s *platform) start(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return s.relay.Run(ctx) })
 	work.Go(func() error { return s.outbox.Run(ctx) })
 	work.Go(func() error { return s.marks.Run(ctx) })
+	if s.pairing != nil {
+		work.Go(func() error { return s.pairing.Run(ctx) })
+	}
 	work.Go(func() error {
 		// A platform that rejects us does not stop the program. Health reports it.
 		if err := s.adapter.Run(ctx); err != nil {

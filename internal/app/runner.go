@@ -10,6 +10,7 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
 	"lilac/internal/store"
@@ -60,6 +61,24 @@ func (r runnerPorts) NewConversation(client string) string {
 		return "/new"
 	}
 	return ""
+}
+
+// Agent returns the task of a sub-agent and its description.
+func (r runnerPorts) Agent(q db.Queryer, sessionID string) (id, name string, err error) {
+	return r.agentIn(q, sessionID)
+}
+
+// agentIn returns the id and the description of the task whose sub-agent works in a session,
+// and "" for every other session.
+func (b *base) agentIn(q db.Queryer, sessionID string) (id, name string, err error) {
+	if !task.IsChild(sessionID) {
+		return "", "", nil
+	}
+	t, err := b.store.Tasks.TaskByChild(q, sessionID)
+	if fault.KindOf(err) == fault.NotFound {
+		return "", "", nil
+	}
+	return t.ID, t.Description, err
 }
 
 // Payer returns the session whose budget pays for the work in a session. For a sub-agent's

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lilac/internal/engine/db"
@@ -209,4 +210,39 @@ ALTER TABLE rule_waits ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
 func checksumRows(tx *db.Tx, t checksummed) error {
 	err := t.each(tx, "", func(values []any, _ int64) (bool, error) { return true, t.setChecksum(tx, values) })
 	return wrap("add checksums to "+t.table, err)
+}
+
+// CleanRow returns a row in the form in which every engine stores it. Only rows that an older
+// version wrote on SQLite differ from it. Their checksum, if it is right, is computed again; if it
+// is wrong, it stays wrong.
+func CleanRow(table string, columns []string, row []any) []any {
+	out := row
+	for i, v := range row {
+		text, ok := v.(string)
+		if !ok || db.CleanText(text) == text {
+			continue
+		}
+		if &out[0] == &row[0] {
+			out = slices.Clone(row)
+		}
+		out[i] = db.CleanText(text)
+	}
+	if len(row) == 0 || &out[0] == &row[0] {
+		return row
+	}
+	at := slices.Index(columns, "checksum")
+	for _, t := range checksummedTables {
+		if t.table != table || t.sum != nil || at < 0 {
+			continue
+		}
+		before, after := make([]any, len(t.columns)), make([]any, len(t.columns))
+		for i, name := range t.columns {
+			j := slices.Index(columns, name)
+			before[i], after[i] = row[j], out[j]
+		}
+		if sum, ok := row[at].(int64); ok && matches(sum, before) {
+			out[at] = rowChecksum(after...)
+		}
+	}
+	return out
 }

@@ -34,6 +34,7 @@ type Store struct {
 	Surface      SurfaceCache
 	Discord      Discord
 	Operators    OperatorTokens
+	Pairings     Pairings
 
 	db *db.DB
 }
@@ -48,5 +49,5 @@ var Migrations = []db.Migration{
 	workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration,
 	watchedMigration, ruleChecksumMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration,
 	outboxChannelsMigration, segmentMigration, conversationsMigration, marksMigration, choiceMigration, refusalErrorsMigration,
-	promptsMigration, learnedMigration,
+	promptsMigration, learnedMigration, pairingMigration,
 }

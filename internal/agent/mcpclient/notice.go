@@ -18,15 +18,17 @@ const (
 	ResourceUpdated  Kind = "resource_updated"
 )
 
-// Notice is an announcement of a server. Repeated ones are combined.
+// Notice is an announcement of a server, and the payload of the event about it. Repeated ones
+// are combined.
 type Notice struct {
-	Server string
-	Kind   Kind
+	Kind   Kind   `json:"-"`
+	Server string `json:"server"`
 	// URI is the resource of [ResourceUpdated].
-	URI string
+	URI string `json:"uri,omitempty"`
 	// Added and Removed are the names of tools, for [ToolsChanged]. A tool whose text or
 	// schema has changed is in both.
-	Added, Removed []string
+	Added   []string `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
 }
 
 const (

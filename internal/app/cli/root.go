@@ -112,8 +112,8 @@ func (c *cli) root() *cobra.Command {
 		serveCommand(c), setupCommand(c), chatCommand(c),
 		eventsCommand(c), sessionsCommand(c), requestsCommand(c), approvalsCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c),
 		rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c),
-		mcpCommand(c),
-		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c),
+		mcpCommand(c), pairingCommand(c),
+		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), migrateCommand(c),
 		loginCommand(c), versionCommand(c),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = true

@@ -168,7 +168,7 @@ func compilePublish(s Spec, r *Rule) error {
 		raw, err := payload(e)
 		return event.EnvEvent{
 			ID: "rule:" + digest(s.Name+"\x00"+e.ID), Type: event.Type(s.PublishType), Payload: raw,
-			Metadata: event.EnvMetadata{Source: e.Metadata.Source, EnvName: e.Metadata.EnvName},
+			Metadata: event.EnvMetadata{Source: e.Metadata.Source, EnvName: e.Metadata.EnvName, TriggerAgentID: e.Metadata.TriggerAgentID, TriggerAgentName: e.Metadata.TriggerAgentName},
 		}, err
 	})
 	return nil

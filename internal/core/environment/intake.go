@@ -18,6 +18,7 @@ const (
 	SourceFiles   = "files"
 	SourceTimer   = "timer"
 	SourceProgram = "program"
+	SourceMCP     = "mcp"
 )
 
 // SourceID identifies a source of events.

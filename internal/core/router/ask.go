@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"slices"
 
 	"lilac/internal/core/compose"
 	"lilac/internal/core/surface"
@@ -41,7 +42,15 @@ func (s *Service) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
 	if err := s.decide(tx, m.ChannelID, Delivered{requestID, ids}, nil); err != nil {
 		return err
 	}
+	session, err := s.session(tx, m.ChannelID)
+	if err != nil {
+		return err
+	}
+	raw, err := s.encodeRaw(RequestFacts{MessageIDs: slices.DeleteFunc(slices.Clone(ids), compose.IsPlace), Trigger: TriggerCommand, Mode: s.modeOf(session), UserID: by.ID, UserName: by.Name})
+	if err != nil {
+		return err
+	}
 	// If the message has begun a request before, the runner uses the other id.
 	return s.publish(tx, target{sessionID: m.ChannelID}, requestID, "message:"+s.o.Platform+":"+m.ChannelID+":"+id,
-		event.RequestMessage{Queue: event.Prompt, Messages: messages, MessageID: id, Grant: s.o.Profile.Grant(by), ElseRequestID: s.requestID(m.ChannelID, id)})
+		event.RequestMessage{Queue: event.Prompt, Messages: messages, MessageID: id, Grant: s.o.Profile.Grant(by), Raw: raw, ElseRequestID: s.requestID(m.ChannelID, id)})
 }

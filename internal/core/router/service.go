@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -289,6 +288,9 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 // message collects the facts about a platform's message.
 func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	facts, complete := surface.FactsOf(p.Platform, p.Raw)
+	if facts.Content != "" {
+		p.Text = facts.Content // with mentions as the platform writes them
+	}
 	session, err := s.session(tx, p.ChannelID)
 	if err != nil {
 		return Message{}, err
@@ -449,10 +451,9 @@ func (s *Service) forward(tx *db.Tx, t target, f Forward) error {
 	if err != nil {
 		return err
 	}
-	written := slices.DeleteFunc(slices.Clone(ids), compose.IsPlace)
-	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": written}})
+	raw, err := s.rawOf(tx, t.sessionID, f, slices.DeleteFunc(slices.Clone(ids), compose.IsPlace))
 	if err != nil {
-		return fmt.Errorf("encode the forwarded ids: %w", err)
+		return err
 	}
 	return s.publish(tx, t, f.RequestID, "message:"+s.o.Platform+":"+t.sessionID+":"+last,
 		event.RequestMessage{Queue: f.Queue, Messages: messages, MessageID: last, Grant: granted, Raw: raw})

@@ -27,6 +27,9 @@ func (c *change) environment(t event.Type, id string, v any, m event.EnvMetadata
 		return fmt.Errorf("encode %s: %w", t, err)
 	}
 	id, m.TriggerSessionID = boundedEventID(id), c.sessionID
+	if m.TriggerAgentID, m.TriggerAgentName, err = c.svc.opt.Surfaces.Agent(c.tx, c.sessionID); err != nil {
+		return err
+	}
 	return c.publish(id, nil, event.EnvEvent{ID: id, Type: t, Timestamp: c.now(), Payload: payload, Metadata: m})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/agent/tool"
+	"lilac/internal/core/session"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
@@ -161,5 +162,33 @@ func TestAToolCallWithAnUnknownOutcomeBecomesAnEnvironmentEvent(t *testing.T) {
 	want := []string{"stream.start from llm in s1", `tool.error from tool in s1 name="count" toolCallId="c1"`, "stream.error from llm in s1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The events of a sub-agent's session name it; those of others name no agent.
+func TestEventsNameTheSubAgent(t *testing.T) {
+	r := newRig(t, rigOptions{do: echo, change: func(o *session.Options) { o.Surfaces = fakeSurfaces{} }})
+	r.send("web:s1:r1", "m1", event.Prompt, "hello")
+	r.waitForEnd("web:s1:r1")
+	r.publishTo("sub-t7", "sub:sub-t7:r2", "m2", event.RequestMessage{Queue: event.Prompt, MessageID: "m2", Messages: []chat.Message{chat.Text(chat.User, "count")}})
+	r.waitForEnd("sub:sub-t7:r2")
+	named := 0
+	for _, e := range r.events(event.TopicEnv) {
+		p, err := event.Decode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := p.(event.EnvEvent).Metadata
+		want := [2]string{}
+		if m.TriggerSessionID == "sub-t7" {
+			want = [2]string{"t7", "count the files"}
+			named++
+		}
+		if got := [2]string{m.TriggerAgentID, m.TriggerAgentName}; got != want {
+			t.Errorf("%s of %s names the agent %q", e.Type, m.TriggerSessionID, got)
+		}
+	}
+	if named < 2 {
+		t.Errorf("%d events name the sub-agent", named)
 	}
 }

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"strings"
 
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
@@ -33,6 +34,14 @@ func (f fakeSurfaces) NewConversation(client string) string {
 		return "/new"
 	}
 	return ""
+}
+
+// Agent names a sub-agent in the sessions that begin with "sub-".
+func (f fakeSurfaces) Agent(_ db.Queryer, sessionID string) (id, name string, err error) {
+	if id, ok := strings.CutPrefix(sessionID, "sub-"); ok {
+		return id, "count the files", nil
+	}
+	return "", "", nil
 }
 func (f fakeSurfaces) Unattended(client string) bool { return f.unattended && client == "web" }
 

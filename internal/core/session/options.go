@@ -34,7 +34,10 @@ type Options struct {
 	// that there are none.
 	ChannelInstructions func(q db.Queryer, s Session) string
 
-	Tools     []tool.Tool
+	Tools []tool.Tool
+	// Pinned returns further tools, which may come and go; nil means none. A conversation keeps
+	// the tools with which it began, and is told about others.
+	Pinned    func() []tool.Tool
 	Workspace string
 	// Settings are the initial settings; see [Service.Configure].
 	Settings Settings
@@ -92,6 +95,9 @@ type Surfaces interface {
 	// NewConversation returns the command that begins a new conversation on the
 	// client's surface, or "".
 	NewConversation(client string) string
+	// Agent returns the id and the name of the sub-agent that works in a session; "" means
+	// the main agent.
+	Agent(q db.Queryer, sessionID string) (id, name string, err error)
 }
 
 // Policy decides about the budgets and the calls of requests.
@@ -213,6 +219,9 @@ func (plainSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
 	return nil, nil
 }
 func (plainSurfaces) NewConversation(string) string { return "" }
+func (plainSurfaces) Agent(db.Queryer, string) (id, name string, err error) {
+	return "", "", nil
+}
 
 // openPolicy is the default of [Options.Policy].
 type openPolicy struct{}

@@ -20,6 +20,9 @@ type Facts struct {
 	AuthorIsBot  bool         `json:"authorIsBot,omitempty"`
 	AuthorIsSelf bool         `json:"authorIsSelf,omitempty"`
 	Attachments  []Attachment `json:"attachments,omitempty"`
+	// Content is the text as the platform delivered it, with its syntax of mentions. The text
+	// of an event has names instead.
+	Content string `json:"content,omitempty"`
 }
 
 // Raw returns the facts in the form that events carry.

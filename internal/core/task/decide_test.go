@@ -133,7 +133,7 @@ func TestTheEventOfAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"id":"task-t1-failed","type":"background_task.failed","timestamp":1000000,` +
-		`"metadata":{"depth":3,"source":"tool","trigger_session_id":"s1"},` +
+		`"metadata":{"depth":3,"source":"tool","trigger_agent_id":"t1","trigger_agent_name":"tests","trigger_session_id":"s1"},` +
 		`"payload":{"taskId":"t1","kind":"command","description":"tests","requestId":"web:s1:m1",` +
 		`"result":{"exitCode":2,"output":"2 tests failed","cut":true},"error":"The command ended with exit code 2.","runningMs":5000,"outputBytes":9000}}`
 	if string(raw) != want {

@@ -88,7 +88,7 @@ func (t Task) event(typ event.Type, name string, p Payload, at int64) (event.Env
 	e := event.EnvEvent{
 		ID: "task-" + t.ID + "-" + name, Type: typ, Timestamp: at, Payload: payload,
 		Metadata: event.EnvMetadata{
-			TriggerSessionID: t.SessionID, Source: "tool",
+			TriggerSessionID: t.SessionID, TriggerAgentID: t.ID, TriggerAgentName: t.Description, Source: "tool",
 			// The rules end long chains of events by their depth. This depth was
 			// allowed at the start of the task.
 			Extra: map[string]json.RawMessage{"depth": json.RawMessage(strconv.Itoa(t.Depth))},

@@ -56,6 +56,8 @@ type Options struct {
 	// ReadOnly opens a database on PostgreSQL beside the process that owns it: Update fails,
 	// the directory is not locked, and the tables stay as they are.
 	ReadOnly bool
+	// Moving opens a database although its data is being moved, or was moved.
+	Moving bool
 	// Synchronous replaces FULL. Only tests set it: they turn the sync off to show
 	// that they would notice.
 	Synchronous string
@@ -151,6 +153,9 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		open = d.openPostgres
 	}
 	if err := open(ctx, readers); err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	if err := checkMoves(ctx, d); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
 	d.goroutines.Add(2 + readers)

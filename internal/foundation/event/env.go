@@ -31,6 +31,10 @@ const (
 	SourceReceived          Type = "source.received"
 	FileChanged             Type = "file.changed"
 	TimerFired              Type = "timer.fired"
+	MCPToolsChanged         Type = "mcp.tools.changed"
+	MCPPromptsChanged       Type = "mcp.prompts.changed"
+	MCPResourcesChanged     Type = "mcp.resources.changed"
+	MCPResourceUpdated      Type = "mcp.resource.updated"
 	RuleStopped             Type = "rule.stopped"
 	ToolExecuted            Type = "tool.executed"
 	ToolFailed              Type = "tool.error"
@@ -48,7 +52,7 @@ func EnvTypes() []Type {
 	return []Type{
 		UserQuery, UserStop, SessionCreated, SessionUpdated, SessionDeleted, SessionMessageApplied, SessionPaused, SessionResumed,
 		BackgroundTaskStarted, BackgroundTaskCompleted, BackgroundTaskFailed, BackgroundTaskProgress, BackgroundTaskTimeout, BackgroundTaskStopped,
-		WebhookReceived, SourceReceived, FileChanged, TimerFired, RuleStopped, ToolExecuted, ToolFailed,
+		WebhookReceived, SourceReceived, FileChanged, TimerFired, MCPToolsChanged, MCPPromptsChanged, MCPResourcesChanged, MCPResourceUpdated, RuleStopped, ToolExecuted, ToolFailed,
 		StreamStart, StreamText, StreamReasoning, StreamToolCall, StreamFile, StreamCompleted, StreamError,
 	}
 }

@@ -49,16 +49,18 @@ func (s RequestState) Ended() bool {
 // AdapterMessage is a message that a platform delivered.
 type AdapterMessage struct {
 	// Updated reports that the message was edited. It determines the event type.
-	Updated     bool            `json:"-"`
-	Platform    string          `json:"platform"`
-	ChannelID   string          `json:"channelId"`
-	ChannelName string          `json:"channelName,omitempty"`
-	MessageID   string          `json:"messageId"`
-	UserID      string          `json:"userId"`
-	UserName    string          `json:"userName,omitempty"`
-	Text        string          `json:"text"`
-	TS          int64           `json:"ts"`
-	Raw         json.RawMessage `json:"raw,omitempty"`
+	Updated     bool   `json:"-"`
+	Platform    string `json:"platform"`
+	ChannelID   string `json:"channelId"`
+	ChannelName string `json:"channelName,omitempty"`
+	MessageID   string `json:"messageId"`
+	UserID      string `json:"userId"`
+	UserName    string `json:"userName,omitempty"`
+	// Text is plain text with names instead of mentions. Raw has, under the platform's name,
+	// the original in "content", and the platform's facts.
+	Text string          `json:"text"`
+	TS   int64           `json:"ts"`
+	Raw  json.RawMessage `json:"raw,omitempty"`
 }
 
 // AdapterDeletion is the deletion of a message on a platform.

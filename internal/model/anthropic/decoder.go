@@ -2,9 +2,7 @@ package anthropic
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -104,14 +102,11 @@ func (d *decoder) event(data []byte) error {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
-		if refused := llm.ParseError(data); !refused.IsZero() {
-			return &refused
-		}
 		if strings.Trim(string(data), "[] \n") == "DONE" { // gateways translate streams
 			d.finished = d.stopReason != ""
 			return nil
 		}
-		return fmt.Errorf("decode event: %w", cmp.Or(err, errNoObject))
+		return llm.UndecodedEvent(data, err)
 	}
 	var position float64
 	_ = json.Unmarshal(bytes.Trim(fields["index"], `"`), &position) // 0 if it is not a number
@@ -140,8 +135,6 @@ func (d *decoder) event(data []byte) error {
 	}
 	return nil
 }
-
-var errNoObject = errors.New("want an object")
 
 // kindOf returns the type of an event, also if only the line before its data named it.
 func kindOf(fields map[string]json.RawMessage) string {

@@ -343,6 +343,7 @@ func (w *writer) resultBlock(p chat.Part) object {
 // safeCallID replaces the characters of another provider's tool call id that this
 // protocol refuses: it allows letters, digits, _, and - only.
 func safeCallID(id string) string {
+	id = llm.ShortID(id, llm.MaxResponseID)
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
 			return r

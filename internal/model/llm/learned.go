@@ -39,6 +39,8 @@ type Facts struct {
 	StrictTurns bool `json:"strictTurns,omitempty"`
 	// NoSystem means that no message may have the role system or developer.
 	NoSystem bool `json:"noSystem,omitempty"`
+	// NineLetterIDs means that ids of calls must have nine letters and digits.
+	NineLetterIDs bool `json:"nineLetterIDs,omitempty"`
 	// AllReasoning means that every assistant message must have its reasoning.
 	AllReasoning bool `json:"allReasoning,omitempty"`
 	// OtherAPI means that the endpoint supports only the other one of OpenAI's APIs.
@@ -179,8 +181,9 @@ var (
 	keyword          = lazyregexp.New(`(?i)unexpected keyword argument|unknown field|unrecogni[sz]ed (?:request )?(?:argument|field|parameter)|extra inputs`)
 	passBack         = lazyregexp.New("(?i)(reasoning_content|thinking)[`'\"]?.{0,60}(?:must be passed back|is missing|required|must be provided)")
 	strictTurn       = lazyregexp.New(`(?i)unexpected role '?user'? after role '?tool|user.{0,20}(?:after|following).{0,20}tool (?:message|role)|tool (?:message|role|result)s?.{0,20}followed by.{0,20}assistant`)
+	nineLetters      = lazyregexp.New(`(?i)tool[ _]call id.{0,80}length of 9`)
 	noSystem         = lazyregexp.New(`(?i)system (?:role|messages?|prompt|instructions?) (?:is |are )?not (?:supported|allowed|enabled|permitted)|(?:developer|system) instructions? (?:is |are )?not (?:enabled|supported)|does(?: not|n't) support (?:the )?(?:system|developer) (?:role|messages?|prompts?|instructions?)|unsupported role:? ['"]?(?:system|developer)|(?:system|developer)['"]? role is not`)
-	otherAPI         = lazyregexp.New(`(?i)(?:use|try|only (?:supported|available|works?)|instead)\W.{0,60}(?:v1/(?:responses|chat/completions)|responses (?:api|endpoint)|chat[ /]completions (?:api|endpoint))|not supported (?:in|with|on|by|via) (?:the )?/?(?:v1/(?:responses|chat/completions)|chat[ /]completions)|(?:responses|chat/completions).{0,20} not supported|not a chat model|only supported in`)
+	otherAPI         = lazyregexp.New(`(?i)(?:use|try|only (?:supported|available|works?)|instead)\W.{0,60}(?:v1/(?:responses|chat/completions)|responses (?:api|endpoint)|chat[ /]completions (?:api|endpoint))|not supported (?:in|with|on|by|via) (?:the )?/?(?:v1/(?:responses|chat/completions)|chat[ /]completions)|(?:responses|chat/completions).{0,20} not supported|not a chat model|only supported in (?:the )?/?(?:v1/|chat|responses)|does(?: not|n't) support (?:the )?/?(?:v1/)?(?:responses|chat[ /]completions)|invalid url \(|unsupported endpoint|\b(?:messages|input)['"\x60]?:? (?:field )?(?:is |are )?(?:required|missing)|missing (?:required )?(?:field|parameter|property|argument)s?:? ['"\x60]?(?:messages|input)\b`)
 )
 
 // neverOmitted lists the fields without which a request has no meaning.
@@ -207,6 +210,9 @@ func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
 		return f, Change{}, true
 	case strictTurn().MatchString(m) && !f.StrictTurns:
 		f.StrictTurns = true
+		return f, Change{}, true
+	case nineLetters().MatchString(m) && !f.NineLetterIDs:
+		f.NineLetterIDs = true
 		return f, Change{}, true
 	case noSystem().MatchString(m) && !f.NoSystem:
 		f.NoSystem = true

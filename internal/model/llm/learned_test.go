@@ -1,6 +1,7 @@
 package llm_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,6 +81,23 @@ func TestOutputIsReducedToTheRoomBehindThePrompt(t *testing.T) {
 		if again != (c.room > 0) || change.MaxOutputTokens > c.room || change.MaxOutputTokens < c.room*9/10-20 {
 			t.Errorf("%s: %+v, %v; want at most %d", name, change, again, c.room)
 		}
+	}
+}
+
+func TestIDsOfOtherProvidersAreAdapted(t *testing.T) {
+	long := "call_" + strings.Repeat("x", 60)
+	for _, c := range []struct{ got, want string }{
+		{llm.ShortID("call_1", 40), "call_1"},
+		{llm.NineLetterID("abcDEF123"), "abcDEF123"},
+		{llm.ShortID(long, 40), llm.ShortID(long, 40)},
+		{llm.NineLetterID("call_1"), llm.NineLetterID("call_1")},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+	if short, nine := llm.ShortID(long, 40), llm.NineLetterID("functions.read:0"); len(short) > 40 || len(nine) != 9 || short == llm.ShortID(long+"y", 40) {
+		t.Errorf("the ids are %q and %q", short, nine)
 	}
 }
 

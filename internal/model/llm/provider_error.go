@@ -1,8 +1,10 @@
 package llm
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,6 +117,22 @@ func (e *ProviderError) take(upstream ProviderError, before string) {
 	e.FailedCall = cmp.Or(e.FailedCall, upstream.FailedCall)
 	e.RetryAfter = max(e.RetryAfter, upstream.RetryAfter)
 	e.DailyQuota, e.NeverToday = e.DailyQuota || upstream.DailyQuota, e.NeverToday || upstream.NeverToday
+}
+
+// UndecodedEvent returns what the data of an event means that is no JSON object: the error that
+// it reports, the sentence of a proxy, or a violation of the protocol.
+func UndecodedEvent(data []byte, err error) error {
+	if refused := ParseError(data); !refused.IsZero() {
+		return &refused
+	}
+	data = bytes.TrimSpace(data)
+	if len(data) > 0 && !bytes.ContainsRune([]byte(`{["`), rune(data[0])) && !json.Valid(data) {
+		return &ProviderError{Message: string(data)}
+	}
+	if err == nil {
+		err = errors.New("want an object")
+	}
+	return fmt.Errorf("decode event: %w", err)
 }
 
 // HasError reports whether the JSON object of an event is an error rather than a part

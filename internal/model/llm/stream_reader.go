@@ -181,8 +181,10 @@ func cutField(line []byte) (name string, value []byte, isField bool) {
 	before, value, found := bytes.Cut(line, []byte{':'})
 	switch string(before) {
 	case "data", "event", "id", "retry":
-		if found && len(value) > 0 && value[0] == ' ' {
-			value = value[1:]
+		for framed := true; framed; value, framed = bytes.CutPrefix(value, []byte("data:")) { // some proxies frame events again
+			if found && len(value) > 0 && value[0] == ' ' {
+				value = value[1:]
+			}
 		}
 		return string(before), value, true
 	}

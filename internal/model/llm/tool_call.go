@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -23,6 +25,35 @@ func SafeToolName(name string) string {
 		return '_'
 	}, name)
 	return name[:min(len(name), maxToolName)]
+}
+
+// The longest ids that OpenAI accepts: of a call in chat completions, of a call in Responses, and
+// of a prompt cache.
+const (
+	MaxCallID     = 40
+	MaxResponseID = 64
+	MaxCacheKey   = 64
+)
+
+// ShortID returns an id that is too long for a provider in a shorter form. The same id always
+// gets the same form, so that calls and their results still belong together.
+func ShortID(id string, longest int) string {
+	if len(id) <= longest {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "id_" + hex.EncodeToString(sum[:16])
+}
+
+// NineLetterID returns an id of nine letters and digits, the only form that Mistral accepts.
+func NineLetterID(id string) string {
+	isPlain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }
+	const length = 9
+	if len(id) == length && strings.IndexFunc(id, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])[:length]
 }
 
 // SafeToolInput returns the input of a tool call in a form that every provider

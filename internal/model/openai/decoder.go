@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -71,9 +70,6 @@ func (d *decoder) event(data []byte) error {
 		return nil
 	}
 	data = bytes.TrimSpace(data)
-	for bytes.HasPrefix(data, []byte("data:")) { // a proxy framed the events once more
-		data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("data:")))
-	}
 	switch {
 	case llm.IsKeepAlive(data):
 		return nil
@@ -91,13 +87,7 @@ func (d *decoder) event(data []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
-		if refused := llm.ParseError(data); !refused.IsZero() {
-			return &refused
-		}
-		if data[0] != '{' && data[0] != '[' && data[0] != '"' && !json.Valid(data) {
-			return &llm.ProviderError{Message: string(data)} // a proxy's sentence
-		}
-		return fmt.Errorf("decode chunk: %w", cmp.Or(err, errNoObject))
+		return llm.UndecodedEvent(data, err)
 	}
 	if llm.HasError(fields) {
 		refused := llm.ParseError(data)
@@ -105,8 +95,6 @@ func (d *decoder) event(data []byte) error {
 	}
 	return d.chunk(fields)
 }
-
-var errNoObject = fmt.Errorf("want an object")
 
 // chunkList returns the chunks of a server that sends them as one list, or nil.
 func chunkList(data []byte) (chunks []json.RawMessage) {

@@ -47,7 +47,7 @@ func (w *writer) messages(req llm.Request) []message {
 		case chat.Tool:
 			for _, p := range req.Messages[i].ToolResults() {
 				text, media := w.toolOutput(p)
-				out = append(out, message{"role": "tool", "tool_call_id": p.ToolCallID, "content": text})
+				out = append(out, message{"role": "tool", "tool_call_id": w.callID(p), "content": text})
 				if len(media) > 0 {
 					returned = append(returned, message{"role": "user", "content": media})
 				}
@@ -208,7 +208,7 @@ func (w *writer) assistantMessage(msg chat.Message) message {
 			}
 		case chat.TypeToolCall:
 			if !isProviderExecuted(p) {
-				calls = append(calls, toolCall(p, own))
+				calls = append(calls, w.toolCall(p, own))
 			}
 		}
 	}
@@ -259,12 +259,21 @@ func copyData(into message, data map[string]json.RawMessage, wanted []string) {
 	}
 }
 
-func toolCall(p chat.Part, own bool) message {
+// callID returns the id of a call or a result in a form that the server accepts: the history
+// may have ids of other providers.
+func (w *writer) callID(p chat.Part) string {
+	if w.facts.NineLetterIDs {
+		return llm.NineLetterID(p.ToolCallID)
+	}
+	return llm.ShortID(p.ToolCallID, llm.MaxCallID)
+}
+
+func (w *writer) toolCall(p chat.Part, own bool) message {
 	out := message{}
 	if own {
 		copyData(out, llm.ProviderData(p.ProviderOptions, options), callData)
 	}
-	out["id"], out["type"] = p.ToolCallID, "function"
+	out["id"], out["type"] = w.callID(p), "function"
 	out["function"] = message{"name": llm.SafeToolName(p.ToolName), "arguments": string(llm.SafeToolInput(p))}
 	return out
 }

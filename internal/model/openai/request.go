@@ -66,7 +66,7 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 		}
 	}
 	if m.own && req.Session != "" {
-		body["prompt_cache_key"] = req.Session
+		body["prompt_cache_key"] = llm.ShortID(req.Session, llm.MaxCacheKey)
 	}
 	if len(req.Tools) > 0 {
 		tools := make([]wireTool, len(req.Tools))

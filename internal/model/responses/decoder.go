@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -40,8 +39,6 @@ type item struct {
 	matched   bool // with an item of the complete response
 }
 
-var errNoObject = errors.New("want an object")
-
 func (d *decoder) emit(c llm.Chunk) {
 	d.begun = true
 	if !d.abandoned {
@@ -57,14 +54,11 @@ func (d *decoder) event(data []byte) error {
 	}
 	var e map[string]json.RawMessage
 	if err := json.Unmarshal(data, &e); err != nil || e == nil {
-		if refused := llm.ParseError(data); !refused.IsZero() {
-			return &refused
-		}
 		if strings.Trim(string(data), "[] \n") == "DONE" { // some servers send no other end
 			d.finished = len(d.items) > 0 && !slices.ContainsFunc(d.items, func(it *item) bool { return !it.ended })
 			return nil
 		}
-		return fmt.Errorf("decode event: %w", cmp.Or(err, errNoObject))
+		return llm.UndecodedEvent(data, err)
 	}
 	switch kind := str(e["type"]); kind {
 	case "response.output_item.added":

@@ -44,7 +44,7 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 		body["max_output_tokens"] = sent.MaxOutputTokens
 	}
 	if req.Session != "" {
-		body["prompt_cache_key"] = req.Session
+		body["prompt_cache_key"] = llm.ShortID(req.Session, llm.MaxCacheKey)
 	}
 	specs := tools(req.Tools)
 	if len(specs) > 0 {
@@ -118,7 +118,7 @@ func (w *writer) input(messages []chat.Message) []object {
 			out = append(out, w.assistantItems(msg)...)
 		case chat.Tool:
 			for _, p := range msg.ToolResults() {
-				out = append(out, object{"type": "function_call_output", "call_id": p.ToolCallID, "output": w.output(p)})
+				out = append(out, object{"type": "function_call_output", "call_id": llm.ShortID(p.ToolCallID, llm.MaxResponseID), "output": w.output(p)})
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func (w *writer) assistantItems(msg chat.Message) []object {
 			}
 			out = append(out, item)
 		case p.Type == chat.TypeToolCall && string(p.Extra["providerExecuted"]) != "true":
-			out = append(out, object{"type": "function_call", "call_id": p.ToolCallID, "name": llm.SafeToolName(p.ToolName), "arguments": string(llm.SafeToolInput(p))})
+			out = append(out, object{"type": "function_call", "call_id": llm.ShortID(p.ToolCallID, llm.MaxResponseID), "name": llm.SafeToolName(p.ToolName), "arguments": string(llm.SafeToolInput(p))})
 		default:
 			continue
 		}

@@ -158,4 +158,5 @@ func (c reader) mistypedTypes() (found []Warning) {
 // ofSources lists the type patterns that match only events of sources.
 var ofSources = []string{
 	"webhook.received", "file.changed", "timer.fired", "source.received", "webhook.*", "file.*", "timer.*", "source.*",
+	"mcp.tools.changed", "mcp.prompts.changed", "mcp.resources.changed", "mcp.resource.updated", "mcp.*",
 }

@@ -35,7 +35,8 @@ type Discord struct {
 	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"IDs of servers (guilds) in whose channels the bot listens and writes."`
 	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may send the bot private messages."`
 	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"IDs of people who may send the bot private messages."`
-	Access            DiscordAccess             `json:"access,omitempty" jsonschema:"Who may talk to the agent, and for whom it may act."`
+	Pairing           string                    `json:"pairing,omitempty" enum:"code,off" jsonschema:"What strangers get who send a private message: code (a code that the operator approves with lilac pairing) or off (no answer)."`
+	Access            DiscordAccess             `json:"access,omitempty" jsonschema:"Who may talk to the agent, who may stop the answers of others, and for whom it may act."`
 	Tools             grant.Config              `json:"tools,omitempty" jsonschema:"What requests on Discord may use. The restrictions of a channel and of a rule apply in addition."`
 	Mode              string                    `json:"mode,omitempty" enum:"mention,active" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
 	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
@@ -49,6 +50,7 @@ type Discord struct {
 // DiscordAccess selects the people who may talk to the agent, and those for whom it may act.
 type DiscordAccess struct {
 	Talk DiscordPeople `json:"talk,omitempty" jsonschema:"Who may talk to the agent in allowed channels and private conversations. Messages of others wake nobody."`
+	Stop DiscordPeople `json:"stop,omitempty" jsonschema:"Who may stop the answers of others. People may always stop their own. Default: members who may manage messages."`
 	Act  DiscordPeople `json:"act,omitempty" jsonschema:"For whom the agent may use tools that act. A request with a message of anybody else may only read and answer."`
 }
 
@@ -110,6 +112,12 @@ type DiscordCache struct {
 // minCached is the minimum number of messages to keep, so that current conversations stay cached.
 const minCached = 1000
 
+// What strangers get who send a private message.
+const (
+	PairingCode = "code"
+	PairingOff  = "off"
+)
+
 // The channel modes.
 const (
 	ModeMention = "mention"
@@ -133,7 +141,7 @@ func (c checker) checkSurface() error {
 	var found []error
 	found = append(found, c.Surface.Discord.Tools.Check("surface.discord.tools"),
 		c.Surface.Web.Tools.Check("surface.web.tools"), c.Surface.Terminal.Tools.Check("surface.terminal.tools"))
-	found = append(found, c.Surface.Discord.Access.Talk.check("surface.discord.access.talk"), c.Surface.Discord.Access.Act.check("surface.discord.access.act"))
+	found = append(found, c.Surface.Discord.Access.Talk.check("surface.discord.access.talk"), c.Surface.Discord.Access.Act.check("surface.discord.access.act"), c.Surface.Discord.Access.Stop.check("surface.discord.access.stop"))
 	token := &c.Surface.Discord.Token
 	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
 		found = append(found, fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it."))

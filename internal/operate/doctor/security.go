@@ -9,6 +9,10 @@ import (
 	"strings"
 
 	"lilac/internal/agent/sandbox"
+	"lilac/internal/core/pairing"
+	"lilac/internal/foundation/policy"
+	"lilac/internal/foundation/text"
+	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
 )
 
@@ -16,8 +20,8 @@ import (
 // tokens of callables, the running server.
 func Security(ctx context.Context, p Patient) []Finding {
 	return slices.Concat(
-		p.openServer(ctx), p.openDiscord(), []Finding{p.rights()}, p.openWebhooks(),
-		p.openTools(), []Finding{p.openCommands(), p.openHosts()},
+		p.openServer(ctx), p.openDiscord(ctx), []Finding{p.rights()}, p.openWebhooks(),
+		p.openTools(), openPolicy(p.Config), []Finding{p.openCommands(), p.openHosts()},
 	)
 }
 
@@ -72,7 +76,7 @@ func (p Patient) openCallables(ctx context.Context) Finding {
 }
 
 // openDiscord reports who can talk to the agent on Discord, and what they can make it do.
-func (p Patient) openDiscord() []Finding {
+func (p Patient) openDiscord(ctx context.Context) []Finding {
 	d := p.Config.Surface.Discord
 	if !d.Token.Set() && !d.Meant() {
 		return []Finding{{"discord", OK, "off", ""}}
@@ -85,7 +89,7 @@ func (p Patient) openDiscord() []Finding {
 	out := []Finding{
 		{"discord: talk", OK, talk + selected(d.Access.Talk), ""},
 		{"discord: act", OK, "the agent acts for everybody who may talk to it" + selected(d.Access.Act), ""},
-		{"discord: stop", OK, "the person who asked, and members who may manage messages", ""},
+		{"discord: stop", OK, stoppers(d.Access.Stop), ""},
 	}
 	switch {
 	case d.AllowDMs:
@@ -97,6 +101,77 @@ func (p Patient) openDiscord() []Finding {
 		out = append(out, Finding{"discord: private", OK, strings.Join(counted(len(d.AllowedUserIDs), "listed person"), ""), ""})
 	default:
 		out = append(out, Finding{"discord: private", OK, "nobody", ""})
+	}
+	if d.AllowDMs {
+		return out
+	}
+	return append(out, openPairing(ctx, p.Config, p.Server))
+}
+
+// stoppers says who may stop answers.
+func stoppers(p config.DiscordPeople) string {
+	who := "members who may manage messages"
+	if len(p.Allow) > 0 {
+		who = strings.Join(p.Allow, ", ")
+	}
+	text := "the person who asked, and " + who
+	if len(p.Deny) > 0 {
+		text += ", except " + strings.Join(p.Deny, ", ")
+	}
+	return text
+}
+
+// openPairing reports which strangers the operator has approved.
+func openPairing(ctx context.Context, c *config.Config, server *client.Client) Finding {
+	const check = "discord: pairing"
+	message := "strangers get a code for the operator to approve"
+	if c.Surface.Discord.Pairing != config.PairingCode {
+		message = "strangers get no answer"
+	}
+	if server == nil {
+		return Finding{check, OK, message + " (\"lilac pairing list\" lists the approved ones while the server runs)", ""}
+	}
+	found, err := client.Pairings{Client: server}.List(ctx)
+	if err != nil {
+		return Finding{check, Warn, message + "; cannot list the approved ones: " + err.Error(), "Try \"lilac pairing list\"."}
+	}
+	var approved []string
+	waiting := 0
+	for _, one := range found {
+		switch one.State {
+		case pairing.Approved:
+			approved = append(approved, fmt.Sprintf("%s (%s)", text.SingleLine(one.Name), one.UserID))
+		case pairing.Pending:
+			waiting++
+		}
+	}
+	if len(approved) > 0 {
+		message += "; approved: " + strings.Join(approved, ", ")
+	}
+	if waiting > 0 {
+		message += fmt.Sprintf("; %d wait (lilac pairing list)", waiting)
+	}
+	return Finding{check, OK, message, ""}
+}
+
+// openPolicy reports which calls wait for an approval, and which are denied.
+func openPolicy(c *config.Config) []Finding {
+	var out []Finding
+	for i, r := range c.Policy {
+		any := func(list []string, all string) string {
+			if len(list) == 0 {
+				return all
+			}
+			return strings.Join(list, ", ")
+		}
+		f := Finding{fmt.Sprintf("policy %d", i+1), OK, fmt.Sprintf("%s: %s, for %s, %s", r.Do, any(r.Tool, "everything"), any(r.Who, "everybody"), any(r.Where, "everywhere")), ""}
+		if r.Do == string(policy.Ask) {
+			f.Message += "; the operator may approve"
+			if approvers := any(r.Approve, any(r.Who, "")); approvers != "" {
+				f.Message += ", and " + approvers
+			}
+		}
+		out = append(out, f)
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/webhook"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/policy"
 	"lilac/internal/operate/config"
 	"lilac/internal/operate/doctor"
 )
@@ -24,6 +25,17 @@ func TestTheSecurityReportSaysWhatIsOpenToWhom(t *testing.T) {
 		"a channel":        {func(c *config.Config) { c.Surface.Discord.AllowedChannelIDs = []string{"1"} }, "discord: talk", doctor.OK, "everybody who can write in 1 allowed channel"},
 		"private messages": {func(c *config.Config) { c.Surface.Discord.AllowDMs = true }, "discord: private", doctor.Warn, "everybody"},
 		"listed people":    {func(c *config.Config) { c.Surface.Discord.AllowedUserIDs = []string{"1"} }, "discord: private", doctor.OK, "1 listed person"},
+		"strangers":        {func(c *config.Config) { c.Surface.Discord.AllowedChannelIDs = []string{"1"} }, "discord: pairing", doctor.OK, "a code for the operator"},
+		"no pairing": {func(c *config.Config) {
+			c.Surface.Discord.AllowedChannelIDs, c.Surface.Discord.Pairing = []string{"1"}, config.PairingOff
+		}, "discord: pairing", doctor.OK, "strangers get no answer"},
+		"who may stop": {func(c *config.Config) {
+			c.Surface.Discord.AllowedChannelIDs = []string{"1"}
+			c.Surface.Discord.Access.Stop = config.DiscordPeople{Allow: []string{"role:5"}, Deny: []string{"user:6"}}
+		}, "discord: stop", doctor.OK, "the person who asked, and role:5, except user:6"},
+		"a policy": {func(c *config.Config) {
+			c.Policy = []policy.RuleConfig{{Tool: []string{"bash"}, Who: []string{"role:5"}, Do: "ask"}}
+		}, "policy 1", doctor.OK, "ask: bash, for role:5, everywhere; the operator may approve, and role:5"},
 		"only a role": {func(c *config.Config) {
 			c.Surface.Discord.AllowedGuildIDs = []string{"1"}
 			c.Surface.Discord.Access.Act.Allow = []string{"role:5"}

@@ -172,6 +172,12 @@ func (m Model) completionKey(k tea.KeyPressMsg) (next Model, effects []Effect, o
 
 func (m Model) inputKey(k tea.KeyPressMsg) (Model, []Effect) {
 	empty := m.prompt.value() == ""
+	if m.question != nil && empty && len(m.question.options) > 0 {
+		switch key := k.String(); key {
+		case "up", "down", "1", "2", "3", "4", "5", "6", "7", "8", "9":
+			return m.selectOption(key), nil
+		}
+	}
 	switch k.String() {
 	case "ctrl+d":
 		if empty {
@@ -182,10 +188,6 @@ func (m Model) inputKey(k tea.KeyPressMsg) (Model, []Effect) {
 			return m.stop()
 		}
 		return m, nil
-	case "left", "right", "1", "2", "3", "4", "5", "6", "7", "8", "9":
-		if m.question != nil && empty && len(m.question.options) > 0 {
-			return m.selectOption(k.String()), nil
-		}
 	case "enter":
 		if before := m.prompt.beforeCursor(); strings.HasSuffix(before, `\`) { // as in a shell
 			m.prompt.area, _ = m.prompt.area.Update(tea.KeyPressMsg{Code: tea.KeyBackspace})
@@ -220,9 +222,9 @@ func (m Model) inputKey(k tea.KeyPressMsg) (Model, []Effect) {
 func (m Model) selectOption(key string) Model {
 	q := *m.question
 	switch count := len(q.options); key {
-	case "left":
+	case "up":
 		q.selected = (q.selected + count - 1) % count
-	case "right":
+	case "down":
 		q.selected = (q.selected + 1) % count
 	default:
 		q.selected = min(int(key[0]-'1'), count-1)

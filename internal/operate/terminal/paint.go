@@ -19,18 +19,24 @@ type painter struct {
 	frame int
 }
 
+// maxLine is the width at which text wraps on wide terminals, in cells. Longer lines are
 // hard to read.
 const maxLine = 100
 
 // folded is the number of lines of a tool's output that are shown.
 const folded = 3
 
+// fit truncates a line to the width without an indentation. The last column stays empty:
+// what a terminal does after a character there differs.
 func (p painter) fit(line string, indent int) string {
 	return ansi.Truncate(line, max(p.width-indent-1, 0), "…")
 }
 
+// measure is the width of text.
 func (p painter) measure() int { return max(min(p.width, maxLine)-3, 10) }
 
+// spaced returns the lines of a block, after an empty line where one separates it from the
+// block before it.
 func (p painter) spaced(blocks []block, i int, expanded bool) []string {
 	lines := p.render(&blocks[i], expanded)
 	if len(lines) == 0 {
@@ -45,6 +51,7 @@ func (p painter) spaced(blocks []block, i int, expanded bool) []string {
 	return append([]string{""}, lines...)
 }
 
+// memo keeps the rendered lines of a block.
 type memo struct {
 	width    int
 	expanded bool
@@ -52,11 +59,15 @@ type memo struct {
 	lines    []string
 }
 
+// render returns the lines of a block. Of those that still change, only answers are kept.
 func (p painter) render(b *block, expanded bool) []string {
-	if c := b.memo; c != nil && c.width == p.width && c.expanded == expanded && c.text == b.text && b.kind != kindTool {
+	if c := b.memo; c != nil && c.width == p.width && c.expanded == expanded && c.text == b.text {
 		return c.lines
 	}
 	lines := p.draw(b, expanded)
+	if b.open && b.kind != kindAnswer {
+		return lines
+	}
 	b.memo = &memo{p.width, expanded, b.text, lines}
 	return lines
 }
@@ -108,6 +119,7 @@ func (p painter) thinking(b *block, expanded bool) []string {
 	return []string{s.faint.Render(how)}
 }
 
+// toolLines shows a tool with the first lines of its output.
 func (p painter) toolLines(b *block, expanded bool) []string {
 	s := p.styles
 	sign := s.good.Render("● ")
@@ -146,14 +158,16 @@ func (p painter) toolLines(b *block, expanded bool) []string {
 	if rest := len(all) - len(shown); rest > 0 {
 		body = append(body, s.faint.Italic(true).Render(fmt.Sprintf("… %d more lines (Ctrl+O)", rest)))
 	}
-	return append(lines, indent(body, s.faint.Render("  ⎿ "), "    ")...)
+	return append(lines, indent(body, s.faint.Render("  └ "), "    ")...)
 }
 
+// spin is the present frame of the spinner.
 func (p painter) spin() string {
 	frames := spinner.MiniDot.Frames
 	return frames[p.frame%len(frames)]
 }
 
+// plain wraps text in one style.
 func plain(content string, width int, style lipgloss.Style) (lines []string) {
 	for _, l := range wrapPlain(strings.ReplaceAll(content, "\t", "    "), width) {
 		lines = append(lines, style.Render(l))
@@ -165,6 +179,7 @@ func wrapPlain(content string, width int) []string {
 	return strings.Split(ansi.Wrap(content, max(width, 1), ""), "\n")
 }
 
+// indent puts first before the first line, and rest before the others.
 func indent(lines []string, first, rest string) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {

@@ -150,8 +150,9 @@ func TestTheFirstMessageCreatesTheConversation(t *testing.T) {
 	d.send(Sent{Ref: 1, RequestID: "terminal:s1:m1", MessageID: "m1"})
 	d.event(event.StreamStart, `{"requestId":"terminal:s1:m1"}`)
 	d.hides("(sending)")
+	d.event(event.StreamReasoning, `{"requestId":"terminal:s1:m1","content":"Who is this?"}`)
 	d.event(event.StreamText, delta(0, "Hi **you**"))
-	d.shows("› hello", "  Hi you", "Answering")
+	d.shows("✻ Thought", "› hello", "  Hi you", "Answering")
 	d.event(event.StreamCompleted, `{"requestId":"terminal:s1:m1","content":"Hi **you**.","usage":{"inputTokens":1200,"outputTokens":5}}`)
 	d.shows("  Hi you.", "demo · 1.2k in, 5 out")
 	d.hides("Answering")
@@ -293,7 +294,7 @@ func TestToolsAreFoldedWithTheirOutput(t *testing.T) {
 	call("start", "")
 	d.shows("  I look.", "bash ls", "Running bash")
 	call("end", `,"ok":true,"output":"1\n2\n3\n4\n5\n6\n"`)
-	d.shows("● bash ls\n  ⎿ 1\n    2\n    3\n    … 3 more lines (Ctrl+O)")
+	d.shows("● bash ls\n  └ 1\n    2\n    3\n    … 3 more lines (Ctrl+O)")
 	d.event(event.StreamText, delta(7, " Done."))
 	d.shows("(Ctrl+O)\n\n  Done.")
 	d.press("ctrl+o")
@@ -305,7 +306,7 @@ func TestToolsAreFoldedWithTheirOutput(t *testing.T) {
 func TestFailedToolsShowTheReason(t *testing.T) {
 	d := talking(t)
 	d.event(event.StreamToolCall, `{"requestId":"terminal:s1:m1","toolCallId":"c1","name":"read","args":{"path":"a.txt"},"status":"end","ok":false,"error":"no such file"}`)
-	d.shows("● read a.txt\n  ⎿ no such file")
+	d.shows("● read a.txt\n  └ no such file")
 }
 
 func TestQuestionsAreAnsweredInPlace(t *testing.T) {
@@ -316,11 +317,11 @@ func TestQuestionsAreAnsweredInPlace(t *testing.T) {
 		want    Effect
 	}{
 		"a limit, continue":    {`{` + request + `}`, []string{"enter"}, Answer{"terminal:s1:m1", 2, "continue", ""}},
-		"a limit, stop":        {`{` + request + `}`, []string{"right", "enter"}, Answer{"terminal:s1:m1", 2, "stop", ""}},
+		"a limit, stop":        {`{` + request + `}`, []string{"down", "enter"}, Answer{"terminal:s1:m1", 2, "stop", ""}},
 		"an approval":          {`{` + request + `,"kind":"approval","call":{"tool":"bash","input":"{\"command\":\"ls\"}"}}`, []string{"enter"}, Answer{"terminal:s1:m1", 2, "once", ""}},
-		"a refusal":            {`{` + request + `,"kind":"approval"}`, []string{"left", "enter"}, Answer{"terminal:s1:m1", 2, "no", ""}},
-		"a choice":             {`{` + request + `,"kind":"question","choices":["red","blue"]}`, []string{"right", "enter"}, Answer{"terminal:s1:m1", 2, "reply", "blue"}},
-		"around the other end": {`{` + request + `,"kind":"question","choices":["red","blue"]}`, []string{"left", "left", "enter"}, Answer{"terminal:s1:m1", 2, "reply", "red"}},
+		"a refusal":            {`{` + request + `,"kind":"approval"}`, []string{"up", "enter"}, Answer{"terminal:s1:m1", 2, "no", ""}},
+		"a choice":             {`{` + request + `,"kind":"question","choices":["red","blue"]}`, []string{"down", "enter"}, Answer{"terminal:s1:m1", 2, "reply", "blue"}},
+		"around the other end": {`{` + request + `,"kind":"question","choices":["red","blue"]}`, []string{"up", "up", "enter"}, Answer{"terminal:s1:m1", 2, "reply", "red"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := talking(t)
@@ -457,7 +458,7 @@ func TestAConversationIsChosen(t *testing.T) {
 		{Kind: "user", Text: "hi", Files: []string{"a.png"}}, {Kind: "thinking", Text: "hm"}, {Kind: "tool", ToolName: "bash", Text: "ls", Output: "x"}, {Kind: "answer", Text: "*hello*"}, {Kind: "note", Text: "Event x"},
 	}})
 	d.want(Follow{"s9", "c1"})
-	d.shows("◆ Continuing About dogs", "› hi\n  ⊕ a.png", "✻ Thought", "● bash ls\n  ⎿ x", "  hello", "◆ Event x")
+	d.shows("◆ Continuing About dogs", "› hi\n  ⊕ a.png", "✻ Thought", "● bash ls\n  └ x", "  hello", "◆ Event x")
 }
 
 func TestAnOutageIsShown(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// maxLine is the width at which text wraps on wide terminals, in cells. Longer lines are
 // NewModel returns the state before the first size of the terminal is known.
 func NewModel(server, version, model string, now time.Time) Model {
 	s := newStyles(true)
@@ -73,16 +72,6 @@ func (m Model) Header() string {
 	}, "\n")
 }
 
-// fit truncates a line to the width without an indentation. The last column stays empty:
-// what a terminal does after a character there differs.
-// measure is the width of text.
-// spaced returns the lines of a block, after an empty line where one separates it from the
-// block before it.
-// memo keeps the rendered lines of a block.
-// render returns the lines of a block. Tools that run are not kept, because their sign
-// moves.
-// toolLines shows a tool with the first lines of its output.
-// spin is the present frame of the spinner.
 // liveLines returns the blocks that still change. If they do not fit, their end is shown.
 func (m view) liveLines(room int) (lines []string) {
 	lines = append(lines, m.late...)
@@ -160,7 +149,7 @@ func (m view) questionLines() []string {
 	}
 	hint := "Type your answer and press Enter"
 	if len(q.options) > 0 {
-		hint = "Choose with ←→ or a number, then press Enter; or type an answer"
+		hint = "Choose with ↑↓ or a number, then press Enter; or type an answer"
 	}
 	return append(lines, s.faint.Render("  "+m.fit(hint, 2)))
 }
@@ -318,6 +307,3 @@ func (m view) overlayView() string {
 	foot := "  Ctrl+O or Esc closes · ↑↓ PgUp PgDn Home End scroll · " + where
 	return strings.Join(append(shown, s.faint.Render(strings.Repeat("─", m.width)), s.faint.Render(m.fit(foot, 0))), "\n")
 }
-
-// plain wraps text in one style.
-// indent puts first before the first line, and rest before the others.

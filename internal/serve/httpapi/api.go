@@ -24,6 +24,7 @@ type api struct {
 	topics      *topics
 	requests    *requests
 	approvals   *approvals
+	pairings    *pairings
 	tasks       *tasks
 	deadLetters *deadLetters
 	workflows   *workflows
@@ -47,6 +48,7 @@ func newAPI(o Options) *api {
 	a.models, a.setups = modelRoutes{o.Models}, setups{o.Setup}
 	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
 	a.approvals = &approvals{db: o.DB, table: t.Accepted, sessions: a.sessions, service: o.Approvals}
+	a.pairings = &pairings{o.Pairings}
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()
 	a.streams = &streams{

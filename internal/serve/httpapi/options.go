@@ -74,6 +74,8 @@ type Options struct {
 	Sources *Sources
 	Tasks   Tasks
 
+	// Pairings is nil on a server without a platform with private messages.
+	Pairings Pairings
 	// Approvals is nil on a server without a runner.
 	Approvals Approvals
 

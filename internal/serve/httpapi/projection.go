@@ -11,7 +11,7 @@ import (
 )
 
 // streamGap is the type of the event that reports missing events.
-const streamGap = "stream.gap"
+const streamGap = string(event.StreamGap)
 
 // projection turns events of the merged topics into frames. It is pure: its
 // methods append frames to a buffer and return effects for the service to carry
@@ -360,15 +360,15 @@ func (p *projection) gap(buf []byte, topic, message string, now int64) []byte {
 	p.data = append(p.data, `,"metadata":{"source":"system"},"payload":{"topic":`...)
 	p.data = appendString(p.data, topic)
 	p.data = appendField(p.data, "message", message)
-	return p.close(buf, streamGap)
+	return p.close(buf, event.StreamGap)
 }
 
 // requestGap reports that some output of one request is not sent.
 func (p *projection) requestGap(buf []byte, request, session, message string, now int64) []byte {
-	p.open(streamGap+":"+request, streamGap, now, session, "system", request)
+	p.open(streamGap+":"+request, event.StreamGap, now, session, "system", request)
 	p.data = appendField(p.data, "topic", string(event.OutputTopic(request)))
 	p.data = appendField(p.data, "message", message)
-	return p.close(buf, streamGap)
+	return p.close(buf, event.StreamGap)
 }
 
 // finish sends the end of the waiting request.

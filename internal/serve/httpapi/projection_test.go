@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +84,39 @@ type frame struct {
 func (r *reader) frames() []frame {
 	out := parseFrames(string(r.buf))
 	r.buf = nil
+	for _, f := range out {
+		checkFrame(r.t, f)
+	}
 	return out
+}
+
+// checkFrame compares the fields of a frame, which is built by hand, with the type that
+// docs/events.md is generated from.
+func checkFrame(t *testing.T, f frame) {
+	t.Helper()
+	documented, ok := event.Frames()[event.Type(f.Event)]
+	if !ok {
+		return // an environment event, which is sent unmodified
+	}
+	var e struct{ Payload json.RawMessage }
+	if err := json.Unmarshal([]byte(f.Data), &e); err != nil {
+		t.Errorf("%s: %v", f.Data, err)
+	}
+	into := reflect.New(reflect.TypeOf(documented))
+	strict := json.NewDecoder(bytes.NewReader(e.Payload))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(into.Interface()); err != nil {
+		t.Errorf("the frame %s differs from its documentation: %v", f.Data, err)
+		return
+	}
+	var sent map[string]json.RawMessage
+	_ = json.Unmarshal(e.Payload, &sent) // it was decoded above
+	for i := range into.Elem().NumField() {
+		name, options, _ := strings.Cut(into.Elem().Type().Field(i).Tag.Get("json"), ",")
+		if _, has := sent[name]; !has && options == "" {
+			t.Errorf("the frame %s lacks %s", f.Data, name)
+		}
+	}
 }
 
 func parseFrames(text string) []frame {

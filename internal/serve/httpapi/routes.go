@@ -154,6 +154,12 @@ func (a *api) routes() []route {
 			status: 200, result: "The messages.", endpoint: reply(a.messages.list),
 		},
 		{
+			method: "GET", path: "/sessions/{id}/events", needs: sessions, summary: "List the environment events of a conversation, oldest first: what people asked, requests, tools, tasks, limits, and events for rules.",
+			description: "A page may have fewer events than limit, or none. Continue while the response has next. Old events expire.",
+			params:      []param{limitParam, {name: "after", doc: "The next of an earlier response.", schema: `{"type":"string"}`}},
+			status:      200, result: "The events.", endpoint: reply(a.events.history),
+		},
+		{
 			method: "GET", path: "/sessions/{id}/files/{file}", summary: "Download a file of a conversation.",
 			description: "The last segment is the SHA-256 of the bytes, as in the url of a file.",
 			status:      200, result: "The bytes. Browsers display pictures and download everything else; nothing in a file is run.",
@@ -331,6 +337,20 @@ func (a *api) routes() []route {
 		{
 			method: "POST", path: "/workflows/{id}/cancel", needs: workflows, summary: "Cancel a workflow without waking the agent. A workflow that has ended is not changed.",
 			status: 200, result: "The workflow.", endpoint: replyTo(optionalBody, a.workflows.cancel),
+		},
+
+		// People
+		{
+			method: "GET", path: "/pairings", needs: a.pairings.available, summary: "List the people who asked to send private messages, newest code first.",
+			status: 200, result: "The people.", endpoint: reply(a.pairings.list),
+		},
+		{
+			method: "POST", path: "/pairings/{code}/approve", needs: a.pairings.available, summary: "Let a person send private messages. The code may also be the user's id.",
+			status: 200, result: "The person.", endpoint: replyTo(optionalBody, a.pairings.settle(true)),
+		},
+		{
+			method: "POST", path: "/pairings/{code}/deny", needs: a.pairings.available, summary: "Take no private messages of a person, also of one who was approved. The code may also be the user's id.",
+			status: 200, result: "The person.", endpoint: replyTo(optionalBody, a.pairings.settle(false)),
 		},
 
 		// The tool server

@@ -75,6 +75,12 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 	return in, false
 }
 
+// isStranger reports whether a message is a private one of a person who is not allowed.
+func (r *recorder) isStranger(m wireMessage) bool {
+	i, known := r.directory.cache.get(m.ChannelID)
+	return known && i.kind == surface.Direct && i.recipient == m.Author.ID && !m.Author.Bot && m.Author.ID != r.status.selfID() && !r.directory.allows(m.ChannelID, i)
+}
+
 // completeUpdate reads the rest of a message from which only changed fields are
 // known. A message that cannot be read is returned as it is.
 func (r *recorder) completeUpdate(ctx context.Context, m wireMessage) wireMessage {

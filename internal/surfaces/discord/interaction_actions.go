@@ -80,7 +80,7 @@ func planAsk(ctx context.Context, s *interactions, i interaction, by surface.Use
 
 // stop ends a request for a person who asked for it, or for a moderator.
 func (s *interactions) stop(ctx context.Context, requestID string, by surface.User, moderator bool) (string, func(*db.Tx) error, error) {
-	if !moderator {
+	if !s.o.MayStop(by, moderator) {
 		askers, err := s.o.Interactions.Askers(ctx, requestID)
 		if err != nil {
 			return "", nil, err

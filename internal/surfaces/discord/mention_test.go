@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
 )
@@ -91,4 +93,30 @@ func (w *world) factsOf(id string) (f surface.Facts) {
 		return false
 	})
 	return f
+}
+
+// The text of an event has names; the original and its mentions are in raw. Without Names, the
+// text stays as it is.
+func TestTheTextOfAnEventIsNormalized(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	o := w.options()
+	o.Names = func(q db.Queryer) func(string) string {
+		return func(text string) string {
+			u, err := (store.SurfaceCache{}).User(q, discord.Platform, w.ann.ID)
+			if err != nil {
+				t.Errorf("the author is not cached yet: %v", err)
+			}
+			return strings.ReplaceAll(text, "<@"+u.ID+">", "@"+u.Name)
+		}
+	}
+	w.connected(o)
+	original := "<@" + w.ann.ID + "> wrote this"
+	w.server.Say(w.channel, w.ann, original, discordtest.SayOptions{})
+	m, facts := w.hears("@Ann wrote this")
+	if facts.Content != original {
+		t.Errorf("raw has %q, and the event is %+v", facts.Content, m)
+	}
+	if cached, err := w.cached(w.channel, m.MessageID); err != nil || cached.Text != original {
+		t.Errorf("the cache has %q, %v", cached.Text, err)
+	}
 }

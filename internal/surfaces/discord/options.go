@@ -92,6 +92,15 @@ type Options struct {
 	Interactions Interactions
 	// Models is nil if people cannot choose a model.
 	Models ModelPicker
+	// Stranger is called in the transaction of a private message of a person who is not
+	// allowed; nil ignores it.
+	Stranger func(tx *db.Tx, u surface.User) error
+	// MayStop reports whether a person may stop the answers of others; nil means that
+	// moderators may.
+	MayStop func(u surface.User, moderator bool) bool
+	// Names returns the function that replaces mentions with names in the texts of events; nil
+	// leaves them.
+	Names func(q db.Queryer) func(text string) string
 	// Scrub removes secrets from outgoing text.
 	Scrub  func(string) string
 	Logger *slog.Logger
@@ -120,6 +129,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.IdentifyLimit == (IdentifyLimit{}) {
 		o.IdentifyLimit = IdentifyLimit{Burst: identifyBurst, Every: identifyEvery, MinInterval: identifyInterval}
+	}
+	if o.MayStop == nil {
+		o.MayStop = func(_ surface.User, moderator bool) bool { return moderator }
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

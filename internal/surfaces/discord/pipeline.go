@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 )
 
@@ -125,6 +126,10 @@ func (p *pipeline) message(ctx context.Context, d *dispatch, m wireMessage) func
 		return func(tx *db.Tx) error {
 			return p.o.Tables.Gaps.OpenGap(tx, Gap{ChannelID: m.ChannelID, After: idBefore(m.ID), Until: m.ID})
 		}
+	}
+	if in == nil && p.o.Stranger != nil && d.kind == "MESSAGE_CREATE" && p.recorder.isStranger(m) {
+		u := surface.User{ID: m.Author.ID, Name: m.Author.name(nil)}
+		return func(tx *db.Tx) error { return p.o.Stranger(tx, u) }
 	}
 	if in == nil {
 		return nil

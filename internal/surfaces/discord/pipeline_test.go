@@ -30,7 +30,7 @@ func TestWhatPeopleSayBecomesEventsWithTheirFacts(t *testing.T) {
 	if diff := cmp.Diff(want, m); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(surface.Facts{MentionsBot: true, GuildID: w.guild}, f); diff != "" {
+	if diff := cmp.Diff(surface.Facts{MentionsBot: true, GuildID: w.guild, Content: mention}, f); diff != "" {
 		t.Error(diff)
 	}
 

@@ -73,9 +73,14 @@ func (r *recorder) store(tx *db.Tx, in *incoming) error {
 	if m.FromSelf && in.updated {
 		return nil // the bot's own edits are frequent, and their author knows of them
 	}
+	facts, text := in.facts, m.Text
+	facts.Content = m.Text
+	if r.o.Names != nil {
+		text = r.o.Names(tx)(text)
+	}
 	return r.publishOnce(tx, in.inboxID, event.AdapterMessage{
 		Updated: in.updated, Platform: Platform, ChannelID: m.ChannelID, ChannelName: in.channel.name,
-		MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: m.Text, TS: max(m.CreatedAt, m.EditedAt), Raw: m.Raw,
+		MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: text, TS: max(m.CreatedAt, m.EditedAt), Raw: facts.Raw(Platform),
 	})
 }
 

@@ -1,8 +1,10 @@
 package conventions_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +14,12 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"lilac/internal/agent/mcpclient"
+	"lilac/internal/core/clock"
+	"lilac/internal/core/files"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/core/webhook"
 	"lilac/internal/foundation/event"
 	"lilac/internal/operate/config"
 )
@@ -188,24 +196,40 @@ func eventsDoc(t *testing.T) string {
 	b.WriteString("\nThe topic `env` carries environment events. Their types are open. Each is\n" +
 		"`{id, type, timestamp, metadata, payload}`. These are Lilac's own:\n\n" +
 		"| type | payload |\n| --- | --- |\n")
-	for _, e := range []struct {
-		t       event.Type
-		payload reflect.Type
-	}{
-		{event.UserQuery, reflect.TypeFor[event.UserQueryPayload]()},
-		{event.UserStop, reflect.TypeFor[event.UserStopPayload]()},
-		{event.StreamStart, reflect.TypeFor[event.StreamPayload]()},
-		{event.StreamCompleted, reflect.TypeFor[event.StreamPayload]()},
-		{event.StreamError, reflect.TypeFor[event.StreamPayload]()},
-		{event.ToolExecuted, reflect.TypeFor[event.ToolPayload]()},
-		{event.ToolFailed, reflect.TypeFor[event.ToolPayload]()},
-		{event.RuleStopped, reflect.TypeFor[event.RuleStoppedPayload]()},
-		{event.SessionPaused, reflect.TypeFor[event.SessionPausedPayload]()},
-		{event.StreamFile, reflect.TypeFor[event.StreamFilePayload]()},
-		{event.SessionResumed, reflect.TypeFor[event.SessionResumedPayload]()},
-	} {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", e.t, fields(e.payload))
+	of := envPayloads()
+	for _, typ := range event.EnvTypes() {
+		if event.StreamOnly(typ) || typ == event.SourceReceived {
+			continue
+		}
+		payload, ok := of[typ]
+		if !ok {
+			t.Errorf("the document has no payload for %s: add it to envPayloads", typ)
+			continue
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", typ, fields(payload))
 	}
+	b.WriteString("| `source.received`, and types of your own | any JSON, as the source or the caller of `POST /events` chose it |\n")
+	b.WriteString(`
+The metadata of an event has these fields, all optional: ` + "`trigger_session_id`, `source` (tool, env, user, system, llm, or api), `env_name`" + ` (the name of the
+webhook, file source, timer, or program), ` + "`request_id` (the request that caused the event), `trigger_agent_id` and `trigger_agent_name`" + ` (the task of
+the sub-agent or command that caused it, and its description), ` + "`depth`, `grant`, `origin_type`, and `replay_of`" + `. Other fields are kept.
+
+## Event stream
+
+` + "`GET /events`" + ` sends environment events unmodified, and these frames. Each is an environment event, too.
+
+| type | payload |
+| --- | --- |
+`)
+	frames := event.Frames()
+	for _, typ := range slices.Sorted(maps.Keys(frames)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", typ, fields(reflect.TypeOf(frames[typ])))
+	}
+	b.WriteString(`
+` + "`GET /bus/{topic}/tail` sends the events of the bus; its `stream.gap` has only `message`" + `.
+
+## Pauses
+`)
 	b.WriteString(`
 When a request reaches a limit (see ` + "`limits` in the [configuration](configuration.md)" + `), it stops before its next model call and asks
 whether to continue. The question is a message in the conversation and ends the request's text so far. ` + "`session.paused`" + ` contains its
@@ -217,17 +241,66 @@ a daily limit continues by itself after midnight (` + "`limits.timeZone`" + `); 
 	return b.String()
 }
 
+// envPayloads returns the payloads of Lilac's own environment events, as rules receive them.
+func envPayloads() map[event.Type]reflect.Type {
+	task, conversation := reflect.TypeFor[task.Payload](), reflect.TypeFor[session.Session]()
+	server := reflect.TypeFor[mcpclient.Notice]()
+	return map[event.Type]reflect.Type{
+		event.UserQuery:               reflect.TypeFor[event.UserQueryPayload](),
+		event.UserStop:                reflect.TypeFor[event.UserStopPayload](),
+		event.SessionCreated:          conversation,
+		event.SessionUpdated:          conversation,
+		event.SessionDeleted:          conversation,
+		event.SessionPaused:           reflect.TypeFor[event.SessionPausedPayload](),
+		event.SessionResumed:          reflect.TypeFor[event.SessionResumedPayload](),
+		event.BackgroundTaskStarted:   task,
+		event.BackgroundTaskCompleted: task,
+		event.BackgroundTaskFailed:    task,
+		event.BackgroundTaskProgress:  task,
+		event.BackgroundTaskTimeout:   task,
+		event.BackgroundTaskStopped:   task,
+		event.WebhookReceived:         reflect.TypeFor[webhook.Payload](),
+		event.FileChanged:             reflect.TypeFor[files.Payload](),
+		event.TimerFired:              reflect.TypeFor[clock.Payload](),
+		event.MCPToolsChanged:         server,
+		event.MCPPromptsChanged:       server,
+		event.MCPResourcesChanged:     server,
+		event.MCPResourceUpdated:      server,
+		event.RuleStopped:             reflect.TypeFor[event.RuleStoppedPayload](),
+		event.ToolExecuted:            reflect.TypeFor[event.ToolPayload](),
+		event.ToolFailed:              reflect.TypeFor[event.ToolPayload](),
+		event.StreamStart:             reflect.TypeFor[event.StreamPayload](),
+		event.StreamCompleted:         reflect.TypeFor[event.StreamPayload](),
+		event.StreamError:             reflect.TypeFor[event.StreamPayload](),
+	}
+}
+
+// fields lists the fields of a struct. It expands fields that are structs themselves, unless
+// they have a JSON form of their own.
 func fields(t reflect.Type) string {
 	var out []string
 	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		f := t.Field(i)
+		if f.Anonymous {
+			out = append(out, fields(f.Type))
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || name == "" {
 			continue
 		}
 		if strings.Contains(options, "omitempty") {
 			name += "?"
 		}
-		out = append(out, "`"+name+"`")
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		name = "`" + name + "`"
+		if inner.Kind() == reflect.Struct && !inner.Implements(reflect.TypeFor[json.Marshaler]()) {
+			name += " {" + fields(inner) + "}"
+		}
+		out = append(out, name)
 	}
 	return strings.Join(out, ", ")
 }

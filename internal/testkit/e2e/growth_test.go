@@ -26,18 +26,18 @@ func thinker(r llmtest.Request) llmtest.Script {
 
 // tenTurns has a conversation of ten turns. In the middle, the process is killed, and starts
 // again with other instructions. It returns the share of the input that was read from the cache.
-func tenTurns(t *testing.T, env func(url string) []string, forget bool) (share float64, changes []string) {
+func tenTurns(t *testing.T, protocol cachingModel, forget bool) (share float64, changes []string) {
 	t.Helper()
 	model := llmtest.New(t, thinker, func(o *llmtest.Options) { o.BillCache, o.AllowChanges = true, forget })
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	configure := func(system string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("system: "+system+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("system: "+system+"\n"+protocol.config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	configure("Be brief.")
-	s := e2e.Start(t, append(env(model.URL), "LILAC_CONFIG="+file)...)
+	s := e2e.Start(t, append(protocol.env(model.URL), "LILAC_CONFIG="+file)...)
 	session := s.NewSession()
 	var input, cached int64
 	var last struct {
@@ -62,23 +62,35 @@ func tenTurns(t *testing.T, env func(url string) []string, forget bool) (share f
 		}
 		input, cached = input+last.Usage.InputTokens, cached+last.Usage.CacheReadTokens
 	}
+	if used := model.Requests()[0].Protocol; used != protocol.protocol {
+		t.Errorf("the model was called by the protocol %s", used)
+	}
 	if last.CachedShare < 0.9 && !forget {
 		t.Errorf("the last request read %.3f from the cache", last.CachedShare)
 	}
 	return float64(cached) / float64(input), model.Changes()
 }
 
-var cachingModels = map[string]func(url string) []string{
-	"chat completions": modelEnv,
-	"Messages": func(url string) []string {
+// cachingModel is a protocol whose provider has a cache: the environment and the configuration
+// that select it.
+type cachingModel struct {
+	protocol llmtest.Protocol
+	env      func(url string) []string
+	config   string
+}
+
+var cachingModels = map[string]cachingModel{
+	"chat completions": {protocol: llmtest.OpenAI, env: modelEnv},
+	"Responses":        {protocol: llmtest.Responses, env: modelEnv, config: "providers: {openai: {api: responses}}\n"},
+	"Messages": {protocol: llmtest.Anthropic, env: func(url string) []string {
 		return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=test", "LILAC_MODEL=anthropic/claude-test"}
-	},
+	}},
 }
 
 func TestTenTurnsReadTheirInputFromTheCache(t *testing.T) {
-	for name, env := range cachingModels {
+	for name, protocol := range cachingModels {
 		t.Run(name, func(t *testing.T) {
-			if share, _ := tenTurns(t, env, false); share < 0.9 {
+			if share, _ := tenTurns(t, protocol, false); share < 0.9 {
 				t.Errorf("%.3f of the input was read from the cache", share)
 			}
 		})
@@ -88,9 +100,9 @@ func TestTenTurnsReadTheirInputFromTheCache(t *testing.T) {
 // Control: without the stored prompts, the new instructions replace the old ones, and the fake
 // notices that the conversation has changed.
 func TestConversationThatForgetsItsPromptIsNoticed(t *testing.T) {
-	for name, env := range cachingModels {
+	for name, protocol := range cachingModels {
 		t.Run(name, func(t *testing.T) {
-			if _, changes := tenTurns(t, env, true); len(changes) == 0 || !strings.Contains(changes[0], "has changed") {
+			if _, changes := tenTurns(t, protocol, true); len(changes) == 0 || !strings.Contains(changes[0], "has changed") {
 				t.Errorf("changes are %q", changes)
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -26,7 +28,13 @@ type mcpInput struct {
 // counts its calls.
 func mcpServer(t testing.TB) (address string, hung *atomic.Int32, calls chan struct{}) {
 	t.Helper()
-	server := mcp.NewServer(&mcp.Implementation{Name: "fake", Version: "1"}, nil)
+	_, address, hung, calls = mcpPeer(t)
+	return address, hung, calls
+}
+
+func mcpPeer(t testing.TB) (server *mcp.Server, address string, hung *atomic.Int32, calls chan struct{}) {
+	t.Helper()
+	server = mcp.NewServer(&mcp.Implementation{Name: "fake", Version: "1"}, nil)
 	add := func(name string, run func(ctx context.Context, in mcpInput) string) {
 		mcp.AddTool(server, &mcp.Tool{Name: name, Description: "canary-description of " + name}, func(ctx context.Context, _ *mcp.CallToolRequest, in mcpInput) (*mcp.CallToolResult, any, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: run(ctx, in)}}}, nil, nil
@@ -46,7 +54,7 @@ func mcpServer(t testing.TB) (address string, hung *atomic.Int32, calls chan str
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections)
-	return web.URL + "/mcp", hung, calls
+	return server, web.URL + "/mcp", hung, calls
 }
 
 // The agent uses a tool of an MCP server in a command. 300 tools change nothing of what the
@@ -141,4 +149,88 @@ func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+string(w))
 	return http.DefaultTransport.RoundTrip(r)
+}
+
+// A server that changes its tools makes an event, which a rule turns into a request. The
+// server's text may only make it read, unless the rule says more.
+func TestAChangeOfAnMCPServerTriggersARule(t *testing.T) {
+	t.Parallel()
+	server, address, _, _ := mcpPeer(t)
+	const rule = `
+mcpServers: {fake: {url: %q}}
+rules:
+  tools: {when: {type: mcp.tools.changed, if: '.payload.server == "fake"'}, do: {agent: {prompt: "New: {{ .payload.added[0] }}"}}, session: "title:ops"}
+`
+	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		if last := r.Messages[len(r.Messages)-1]; strings.Contains(last.Text, "New: fresh") {
+			return llmtest.Script{Calls: []llmtest.Call{{ID: "c", Name: "bash", Input: `{"command":"touch effect"}`}}}
+		}
+		return llmtest.Script{Text: llmtest.Words(opsAnswer)}
+	})
+	s := e2e.New(t, append(modelEnv(model.URL), e2e.Configured(t, fmt.Sprintf(rule, address))...)...)
+	s.Restart()
+	ops := named(t, s, "ops")
+	e2e.Eventually(t, answerWithin, "the server is ready", func() bool {
+		_, list := s.Get("/tools/mcp")
+		return strings.Contains(list, `"state":"ready"`)
+	})
+	mcp.AddTool(server, &mcp.Tool{Name: "fresh"}, func(context.Context, *mcp.CallToolRequest, mcpInput) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{}, nil, nil
+	})
+	e2e.Eventually(t, answerWithin, "the agent has answered", func() bool { answers, _ := said(s, ops); return answers > 0 })
+	if _, err := os.Stat(filepath.Join(s.Dir, "workspace", "effect")); err == nil {
+		t.Error("the event of a server made the agent run a command")
+	}
+}
+
+// Pinned tools are among the tools of the model, under the same policy. A conversation keeps
+// those with which it began.
+func TestPinnedToolsOfAnMCPServerBelongToTheModel(t *testing.T) {
+	t.Parallel()
+	server, address, _, _ := mcpPeer(t)
+	requests := make(chan llmtest.Request, 64)
+	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		requests <- r
+		if last := r.Messages[len(r.Messages)-1]; len(last.Results) == 0 {
+			return llmtest.Script{Calls: []llmtest.Call{
+				{ID: fmt.Sprint("a", r.N), Name: "mcp__fake__echo", Input: `{"text":"lilac"}`}, {ID: fmt.Sprint("b", r.N), Name: "mcp__denied__echo", Input: `{"text":"x"}`},
+			}}
+		}
+		return llmtest.Say("Done.")
+	})
+	config := fmt.Sprintf(`{mcpServers: {fake: {url: %q}, denied: {url: %q}}, mcp: {pin: [mcp.fake.echo, mcp.denied.echo]}, surface: {web: {tools: {deny: [mcp.denied]}}}}`, address, address)
+	s := e2e.New(t, append(modelEnv(model.URL), e2e.Configured(t, config)...)...)
+	s.Restart()
+	session := s.NewSession()
+	ask := func() (tools []string, story string) {
+		t.Helper()
+		a := s.Prompt(session, "use it", event.Prompt)
+		s.WaitEnded(a.RequestID, answerWithin)
+		var out json.RawMessage
+		s.Request("GET", "/requests/"+a.RequestID, nil, &out)
+		r := <-requests
+		<-requests
+		return r.Tools, string(out)
+	}
+	tools, story := ask()
+	if !slices.Contains(tools, "mcp__fake__echo") || !slices.Contains(tools, "bash") {
+		t.Errorf("the model has the tools %q", tools)
+	}
+	for _, want := range []string{"echo of lilac", "Not run: Surface.web.tools does not allow mcp__denied__echo"} {
+		if !strings.Contains(story, want) {
+			t.Errorf("the story lacks %q: %s", want, story)
+		}
+	}
+	server.RemoveTools("echo")
+	e2e.Eventually(t, answerWithin, "the change is known", func() bool {
+		_, list := s.Get("/tools/mcp")
+		return strings.Count(list, `"tools":299`) == 2
+	})
+	again, story := ask()
+	if !slices.Equal(again, tools) {
+		t.Errorf("the tools of the conversation changed from %q to %q", tools, again)
+	}
+	if strings.Contains(story, "echo of lilac") {
+		t.Error("a tool that is gone still answers")
+	}
 }

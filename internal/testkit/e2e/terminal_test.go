@@ -85,7 +85,7 @@ func TestTheTerminalShowsTheConversation(t *testing.T) {
   I will use the tool read.
 
 ● read hostile.txt
-  ⎿      1    x␛]0;stolen␇y
+  └      1    x␛]0;stolen␇y
          2    1
          3    2
     … 2 more lines (Ctrl+O)

@@ -3,6 +3,7 @@ package llmtest
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,7 +20,8 @@ type Host struct {
 	renamed map[string]string
 	// strict means that roles must alternate, toolUser that no user message may follow a
 	// tool message, and reasoning that the reasoning of tool calls must come back.
-	strict, toolUser, reasoning bool
+	// nineLetters means that ids of calls have nine letters and digits.
+	strict, toolUser, reasoning, nineLetters bool
 	// noImages is the status and the message of a refused image; empty accepts images.
 	noImages       string
 	noImagesStatus int
@@ -73,7 +75,7 @@ var Hosts = []Host{
 		},
 	},
 	{Name: "DeepSeek", body: []string{"max_tokens", "stream_options"}, message: []string{"reasoning_content"}, reasoningField: "reasoning_content", reasoning: true, noImages: "Failed to deserialize the JSON body into the target type: messages[1]: unknown variant `image_url`, expected `text`", noImagesStatus: 400},
-	{Name: "Mistral", body: []string{"max_tokens"}, unknown: extraForbidden, strict: true, toolUser: true, reasoningField: "content"},
+	{Name: "Mistral", body: []string{"max_tokens"}, unknown: extraForbidden, strict: true, toolUser: true, nineLetters: true, reasoningField: "content"},
 	{Name: "xAI", body: []string{"max_tokens", "stream_options", "max_completion_tokens"}, message: []string{"reasoning_content"}, reasoningField: "reasoning_content", unknown: unknownParameter},
 	{
 		Name: "Gemini", body: []string{"max_tokens", "max_completion_tokens"}, message: []string{"extra_content"}, call: []string{"extra_content"},
@@ -89,6 +91,11 @@ var Hosts = []Host{
 	{Name: "LM Studio", body: []string{"max_tokens", "stream_options"}, message: []string{"reasoning_content"}, strict: true, reasoningField: "reasoning_content"},
 	{Name: "SGLang", body: []string{"max_tokens", "stream_options"}, message: []string{"reasoning_content"}, strict: true, reasoningField: "reasoning_content"},
 }
+
+// maxCallID is the longest id of a call that OpenAI accepts.
+const maxCallID = 40
+
+var nineLetters = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
 // Refuse returns the host's refusal of a request; status 0 accepts it.
 func (h Host) Refuse(body []byte) (status int, refusal string) {
@@ -118,6 +125,15 @@ func (h Host) Refuse(body []byte) (status int, refusal string) {
 				return status, refusal
 			}
 		}
+		for _, c := range calls {
+			id := stringOf(c["id"])
+			if h.nineLetters && !nineLetters.MatchString(id) {
+				return 400, `{"object":"error","message":"Tool call id was ` + id + ` but must be a-z, A-Z, 0-9, with a length of 9.","type":"invalid_request_function_call","code":"3280"}`
+			}
+			if len(id) > maxCallID {
+				return 400, openAIError(fmt.Sprintf("Invalid 'messages[%d].tool_calls[0].id': string too long. Expected a string with maximum length 40, but got a string with length %d instead.", i, len(id)), "")
+			}
+		}
 		if h.noImages != "" && strings.Contains(string(m["content"]), `"image_url"`) {
 			return h.noImagesStatus, openAIError(h.noImages, "")
 		}
@@ -132,7 +148,7 @@ func (h Host) Refuse(body []byte) (status int, refusal string) {
 // Unknown returns the refusal of the first field that the host does not know, also if it
 // ignores such fields, and "" if it knows all.
 func (h Host) Unknown(body []byte) string {
-	h.unknown, h.renamed, h.noImages, h.strict, h.toolUser, h.reasoning = unknownParameter, nil, "", false, false, false
+	h.unknown, h.renamed, h.noImages, h.strict, h.toolUser, h.reasoning, h.nineLetters = unknownParameter, nil, "", false, false, false, false
 	_, refusal := h.Refuse(body)
 	return refusal
 }

@@ -45,8 +45,8 @@ func (s *hostServer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestConversationWithEveryHost runs one conversation of ten turns against each dialect:
-// text, a tool, two tools at once, thinking, an image, a stop, steers, a failure, and a
-// compaction. A host may refuse each kind of thing once; nothing may be refused twice.
+// text, a tool, two tools at once, thinking, an image, a stop, steers, a failure, an answer of
+// another provider, and a compaction. A host may refuse each kind of thing once; nothing may be refused twice.
 func TestConversationWithEveryHost(t *testing.T) {
 	image := chat.Message{Role: chat.User, Parts: []chat.Part{chat.TextPart("look"), {Type: chat.TypeImage, Data: json.RawMessage(`"iVBORw0KGgo="`)}}}
 	for _, host := range llmtest.Hosts {
@@ -93,6 +93,16 @@ func TestConversationWithEveryHost(t *testing.T) {
 			turn(thinking, map[string]any{"content": "Reading."}, calls("call00002", "call00003"))
 			add(results("call00002", "call00003"), chat.Text(chat.User, "a steer"), chat.Text(chat.User, "another steer"))
 			turn(thinking, map[string]any{"content": "ok"})
+			add(chat.Text(chat.User, "stop this"), chat.Text(chat.Assistant, "I was about"), chat.Text(chat.User, "go on"))
+			turn(map[string]any{"content": "gone on"})
+			// Another provider has answered in between.
+			foreign := []string{"functions.read:0", "call_" + strings.Repeat("x", 60)}
+			other := chat.Message{Role: chat.Assistant, ProviderOptions: json.RawMessage(`{"lilac":{"source":"other@other.test/other"},"openai":{"channel":"x"}}`)}
+			for _, id := range foreign {
+				other.Parts = append(other.Parts, chat.ToolCall(id, "read", json.RawMessage(`{}`)))
+			}
+			add(chat.Text(chat.User, "ask another"), other, results(foreign...))
+			turn(map[string]any{"content": "the other has read"})
 			add(image)
 			turn(map[string]any{"content": "I see."})
 			add(chat.Text(chat.User, "one that failed"), chat.Text(chat.User, "again"))
