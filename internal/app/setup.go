@@ -94,6 +94,15 @@ func (s *setupService) answersOf(in httpapi.SetupAnswers) (out setup.Answers) {
 		}
 		s.Secrets.Add(r.Secret)
 	}
+	if len(in.Settings) > 0 {
+		known := map[string]string{}
+		for _, setting := range s.now.Load().config.InForce() {
+			known[setting.Key] = setting.Kind
+		}
+		for _, setting := range in.Settings {
+			out.Settings = append(out.Settings, setup.Setting{Key: setting.Key, Kind: known[setting.Key], Value: setting.Value, Reset: setting.Reset})
+		}
+	}
 	return out
 }
 

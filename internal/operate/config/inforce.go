@@ -20,11 +20,18 @@ type Setting struct {
 	Source string
 	// Doc is the description of the setting.
 	Doc string
+	// Kind says how the value is written: text, number, boolean, or list; empty if the setting
+	// cannot be edited as one value, such as a secret or an entry with a name.
+	Kind string
+	// Choices are the allowed values; none means any.
+	Choices []string
+	// Live means that a change takes effect without a restart.
+	Live bool
 }
 
 // InForce lists every setting, in the order of the reference.
 func (c *Config) InForce() []Setting {
-	out := c.settings(nil, reflect.ValueOf(c).Elem(), "", "")
+	out := c.settings(nil, reflect.ValueOf(c).Elem(), Setting{})
 	token := Setting{Key: "LILAC_TOKEN", Value: "made by the server", Source: "default", Doc: "The operator's token."}
 	if c.Token.Set() {
 		token.Value, token.Source = "set", "LILAC_TOKEN"
@@ -32,30 +39,64 @@ func (c *Config) InForce() []Setting {
 	return append(out, token)
 }
 
-func (c *Config) settings(out []Setting, v reflect.Value, key, doc string) []Setting {
+// settings appends the settings in v. at holds what is known of them; its kind is "named" below a map.
+func (c *Config) settings(out []Setting, v reflect.Value, at Setting) []Setting {
 	switch {
 	case v.Kind() == reflect.Pointer && v.IsNil():
 		return out
 	case v.Kind() == reflect.Pointer:
-		return c.settings(out, v.Elem(), key, doc)
+		return c.settings(out, v.Elem(), at)
 	case v.Kind() == reflect.Struct && !isText(v):
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if name != "" && name != "-" {
-				out = c.settings(out, v.Field(i), join(key, name), field.Tag.Get("jsonschema"))
+			if name == "" || name == "-" {
+				continue
 			}
+			below := Setting{Key: join(at.Key, name), Doc: field.Tag.Get("jsonschema"), Kind: at.Kind}
+			if words := field.Tag.Get("enum"); words != "" {
+				below.Choices = strings.Split(words, ",")
+			}
+			out = c.settings(out, v.Field(i), below)
 		}
 		return out
 	case v.Kind() == reflect.Map:
 		names := v.MapKeys()
 		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, name := range names {
-			out = c.settings(out, v.MapIndex(name), join(key, name.String()), doc)
+			out = c.settings(out, v.MapIndex(name), Setting{Key: join(at.Key, name.String()), Doc: at.Doc, Kind: named})
 		}
 		return out
 	}
-	return append(out, Setting{Key: key, Value: shown(v), Source: c.Origin(key), Doc: doc})
+	at.Value, at.Source, at.Live = shown(v), c.Origin(at.Key), Live(at.Key)
+	if at.Kind == named { // a name may contain a dot, so that the key is no path
+		at.Kind = ""
+	} else {
+		at.Kind = kindOfSetting(v)
+	}
+	return append(out, at)
+}
+
+// named marks settings below a map.
+const named = "named"
+
+// kindOfSetting says how people write a value.
+func kindOfSetting(v reflect.Value) string {
+	switch v.Interface().(type) {
+	case Secret, BusURL:
+		return ""
+	case ModelList, []string:
+		return "list"
+	}
+	switch {
+	case isText(v) || v.Kind() == reflect.String:
+		return "text"
+	case v.Kind() == reflect.Bool:
+		return "boolean"
+	case v.CanInt() || v.CanFloat():
+		return "number"
+	}
+	return ""
 }
 
 // OverriddenBy returns the environment variable or the flag that sets a key, "" if none does.

@@ -2,8 +2,10 @@ package setup
 
 import (
 	"maps"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -17,6 +19,54 @@ type Answers struct {
 	Model   *Model
 	Discord *Discord
 	Rule    *Rule
+	// Settings are single settings.
+	Settings []Setting
+}
+
+// A Setting is a new value of a setting.
+type Setting struct {
+	Key string
+	// Kind is that of [config.Setting].
+	Kind string
+	// Value is how a person writes it. A list has one entry per line.
+	Value string
+	// Reset removes the setting from the file, so that its default applies.
+	Reset bool
+}
+
+// change returns the change of the file.
+func (s Setting) change() (Change, error) {
+	text := strings.TrimSpace(s.Value)
+	c := set(s.Key, nil)
+	switch {
+	case s.Kind == "":
+		return c, fault.InvalidField("value", "%s cannot be changed here. Edit the file.", s.Key)
+	case s.Reset:
+		return c, nil
+	case s.Kind == "boolean" && text == "true", s.Kind == "boolean" && text == "false":
+		c.Value = text == "true"
+	case s.Kind == "number":
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			c.Value = n
+		} else if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			c.Value = f
+		} else {
+			return c, fault.InvalidField("value", "%q is not a number.", text)
+		}
+	case s.Kind == "list":
+		list := []string{}
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" {
+				list = append(list, strings.ReplaceAll(line, "${", "$${"))
+			}
+		}
+		c.Value = list
+	case s.Kind == "text":
+		c.Value = strings.ReplaceAll(text, "${", "$${")
+	default:
+		return c, fault.InvalidField("value", "%q is neither true nor false.", text)
+	}
+	return c, nil
 }
 
 // A Model is the choice of the model that answers.
@@ -93,6 +143,13 @@ func (a Answers) Apply(before Files) (Files, error) {
 			return before, err
 		}
 		changes = append(changes, found...)
+	}
+	for _, s := range a.Settings {
+		c, err := s.change()
+		if err != nil {
+			return before, err
+		}
+		changes = append(changes, c)
 	}
 	text, err := Edit(after.Config, changes...)
 	if err != nil {

@@ -61,6 +61,18 @@ func TestAnswersBecomeAConfiguration(t *testing.T) {
 			want:    "model: demo\nproviders: {ollama: {type: openai, baseURL: \"http://127.0.0.1:1/v1\"}}\n",
 			secrets: map[string]config.Secret{}, model: "demo",
 		},
+		"single settings": {
+			before: "limits:\n  timeZone: UTC # ours\ncompactAt: 0.5\n",
+			answers: Answers{Settings: []Setting{
+				{Key: "limits.timeZone", Kind: "text", Value: " Europe/Berlin "},
+				{Key: "compactAt", Kind: "number", Reset: true},
+				{Key: "limits.request.steps", Kind: "number", Value: "70"},
+				{Key: "allowedHosts", Kind: "list", Value: "a.example\n\nb.example"},
+				{Key: "surface.discord.allowDMs", Kind: "boolean", Value: "true"},
+			}},
+			want:    "limits:\n  timeZone: Europe/Berlin  # ours\n  request:\n    steps: 70\n\nallowedHosts:\n  - a.example\n  - b.example\n\nsurface:\n  discord:\n    allowDMs: true\n",
+			secrets: map[string]config.Secret{}, model: "demo",
+		},
 		"Discord": {
 			before:  "surface:\n  discord:\n    mode: active # all\n    allowedChannelIds: [\"7\"]\n",
 			answers: Answers{Discord: &Discord{Token: "Bot abc", Servers: []string{"42"}}},
@@ -98,6 +110,7 @@ func TestWrongAnswersNameTheirField(t *testing.T) {
 		"template":  {Rule: &Rule{Template: "other"}},
 		"secret":    {Rule: &Rule{Template: "ci", Secret: "short"}},
 		"time":      {Rule: &Rule{Template: "weekdays", Time: "25:00"}},
+		"value":     {Settings: []Setting{{Key: "compactAt", Kind: "number", Value: "half"}}},
 		"directory": {Rule: &Rule{Template: "file", Directory: "relative"}},
 	} {
 		before := Files{Config: "# mine\n"}

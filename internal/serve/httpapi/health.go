@@ -71,6 +71,11 @@ type Setting struct {
 	// Source is where the value comes from: default, file or environment.
 	Source string `json:"source"`
 	Doc    string `json:"doc,omitempty"`
+	// Kind is text, number, boolean, or list if the setting can be edited as one value. Choices
+	// are the allowed values; Live means that a change needs no restart.
+	Kind    string   `json:"kind,omitempty"`
+	Choices []string `json:"choices,omitempty"`
+	Live    bool     `json:"live,omitempty"`
 }
 
 type settingList struct {

@@ -81,6 +81,16 @@ type SetupAnswers struct {
 	Model   *SetupModel   `json:"model,omitempty"`
 	Discord *SetupDiscord `json:"discord,omitempty"`
 	Rule    *SetupRule    `json:"rule,omitempty"`
+	// Settings are single settings.
+	Settings []SetupSetting `json:"settings,omitempty"`
+}
+
+// SetupSetting is a new value of a setting. A list has one entry per line. Reset removes the setting
+// from the file, so that its default applies.
+type SetupSetting struct {
+	Key   string `json:"key"`
+	Value string `json:"value,omitempty"`
+	Reset bool   `json:"reset,omitempty"`
 }
 
 // SetupModel is the choice of a model. An empty key keeps the one that is set.

@@ -192,3 +192,29 @@ func TestAMistakeInTheConfigurationIsShownOnEveryPage(t *testing.T) {
 	p.Do(chromedp.Evaluate[chromedp.Void]("dispatchEvent(new Event('lilac-configured'))"))
 	p.Until("it is gone", "document.getElementById('warned').hidden")
 }
+
+func TestASettingIsFoundByItsMeaningAndChanged(t *testing.T) {
+	t.Parallel()
+	f, p := furnished(t, "", "#/settings?find=spending", 1100, 800)
+	f.set(func() {
+		f.views.settings = append(f.views.settings,
+			object{"key": "limits.request.steps", "value": "50", "source": "the file", "doc": "Steps.", "kind": "number", "live": true},
+			object{"key": "limits.timeZone", "value": "UTC", "source": "LILAC_ZONE", "kind": "text"})
+	})
+	p.Do(chromedp.Reload())
+	p.Until("it is found by its meaning", "document.querySelector('[data-setting=\"limits.request.steps\"]') && !document.querySelector('[data-setting=addr]')")
+	p.Until("one that the environment sets cannot be changed", "!document.querySelector('[data-setting=\"limits.timeZone\"] button') && document.querySelector('[data-setting=\"limits.timeZone\"]').innerText.includes('change it there: LILAC_ZONE')")
+	p.Click("[data-setting='limits.request.steps'] button")
+	p.Until("the field has the focus", "document.activeElement.name === 'value' && document.activeElement.value === '50'")
+	p.Do(chromedp.SendKeys(".edit [name=value]", "0"))
+	p.Press("Enter")
+	p.Until("the difference is shown", "document.querySelector('.edit .diff')")
+	p.Picture("setting-change", false)
+	p.Click(".edit .outcome .strong")
+	f.until("it is saved", func() bool { return len(f.setup.saved) == 1 })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if got, want := fmt.Sprint(f.setup.saved), "[map[settings:[map[key:limits.request.steps value:500]]]]"; got != want {
+		t.Errorf("saved %s, want %s", got, want)
+	}
+}

@@ -44,7 +44,7 @@ function intro(state) {
       : `${state.model} answers now.`));
 }
 
-const notice = (kind, text) => el('p', { className: `notice ${kind}` }, text);
+export const notice = (kind, text) => el('p', { className: `notice ${kind}` }, text);
 
 // --- the parts of a step ----------------------------------------------------
 
@@ -65,7 +65,7 @@ function step(context, { number, key, name, done, help, fields, test, parts }) {
 }
 
 // run shows what a call returns, or why it failed. Only one runs at a time.
-async function run(form, result, call) {
+export async function run(form, result, call) {
   if (form.dataset.busy) return;
   form.dataset.busy = 'yes';
   const buttons = [...form.querySelectorAll('button')].filter((b) => !b.disabled);
@@ -99,7 +99,7 @@ function linked(text) {
 const outside = (href, ...words) => el('a', { href, target: '_blank', rel: 'noopener noreferrer' }, ...words);
 
 // change shows what would change in the file, and asks before it is written.
-async function change(context, answers, form, result) {
+export async function change(context, answers, form, result) {
   const found = await api.previewSetup(answers);
   const nothing = !found.diff.length && !found.secrets.length;
   const lines = [diffOf(found.diff), ...effects(found)];
