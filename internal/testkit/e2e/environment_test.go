@@ -113,9 +113,11 @@ func TestBackgroundTaskE2E(t *testing.T) {
 		for _, m := range messages {
 			roles = append(roles, m.Role)
 		}
-		if got := strings.Join(roles, " "); got != "user assistant tool user assistant" {
+		// The first message is the operator's text of the rule.
+		if got := strings.Join(roles, " "); got != "system user assistant tool user assistant" {
 			t.Fatalf("the conversation has %s", got)
 		}
+		messages = messages[1:]
 		if first, last := messages[0].Text(), messages[4].Text(); !strings.HasPrefix(first, "Observed event: background_task.completed") || last != answer {
 			t.Errorf("the conversation goes from %q to %q", first, last)
 		}
