@@ -29,8 +29,8 @@ import (
 type cli struct {
 	printer
 	locator
-	in      io.Reader
-	seams   app.Seams
+	in    io.Reader
+	seams app.Seams
 	// release is the version, and releases the URL that describes the newest one.
 	release, releases string
 }
