@@ -25,6 +25,8 @@ import (
 // Options configure the program.
 type Options struct {
 	Config *config.Config
+	// Warnings are the probable mistakes in the configuration. The health report names them.
+	Warnings []config.Warning
 	// Stdout receives one line with the URL of the web page.
 	Stdout  io.Writer
 	Logger  *slog.Logger
@@ -116,6 +118,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	if err := b.choose(o.Config); err != nil {
 		return nil, err
 	}
+	b.probable.Store(&o.Warnings)
 	// Listen first: a second server on the same port is the most common mistake, and must
 	// fail before anything is changed.
 	if err := p.web.listen(ctx); err != nil {
@@ -150,7 +153,8 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	ports := runnerPorts{p.base}
 	p.runner = session.New(session.Options{
 		DB: p.db, Bus: p.bus, Tables: p.Seams.Runner.around(runnerTables()), Tools: p.observer.Tools(p.Seams.Tools.around(tools)),
-		Model: models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
+		Pinned: pinned{p.base}.tools,
+		Model:  models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Transcriber: transcriber{p.base}, Logger: p.Logger,
 	})

@@ -43,6 +43,8 @@ type toolService struct {
 	endpoint *toolserver.Endpoint
 	// operators holds the tokens with which people call the callables.
 	operators *toolserver.Operators
+	// foreign makes callables of the tools of MCP servers.
+	foreign *callables.MCP
 	// sockets is the directory with the sockets of the tool server and the proxy.
 	sockets *rundir.Dir
 	// confined reports that commands see only bound paths, not the files of the machine.
@@ -65,8 +67,9 @@ func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err
 		return fmt.Errorf("find our own program: %w", err)
 	}
 	c.mcp = newMCP(c.base, c.sockets.Path)
+	c.foreign = &callables.MCP{Servers: c.mcp, Keep: files.Keep}
 	c.server, err = toolserver.New(toolserver.Options{
-		Callables: c.families(files), Source: &callables.MCP{Servers: c.mcp, Keep: files.Keep},
+		Callables: c.families(files), Source: c.foreign,
 		Alive:     c.worksFor,
 		Operators: c.operators, Record: c.record, Permit: c.permit, Logger: c.Logger,
 	})

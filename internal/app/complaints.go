@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"lilac/internal/core/relay"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/store"
 	"lilac/internal/telemetry/health"
 )
 
@@ -21,10 +23,33 @@ type complaints struct {
 	refused, unreadable health.Complaint
 }
 
+// complaintPrefix begins the ids of the saved complaints in the table of what was learned.
+const complaintPrefix = "complaint/"
+
+// The names of the complaints in the health report.
+const (
+	refusedAnswers = "answers"
+	unreadableGate = "gate"
+)
+
+// restore replaces a complaint by the one that an earlier process saved.
+func (c *complaints) restore(name string, saved json.RawMessage) {
+	var state health.ComplaintState
+	if json.Unmarshal(saved, &state) != nil {
+		return
+	}
+	switch name {
+	case refusedAnswers:
+		c.refused.Restore(state)
+	case unreadableGate:
+		c.unreadable.Restore(state)
+	}
+}
+
 func (c *complaints) parts(now time.Time) []health.Part {
 	return []health.Part{
-		c.refused.Part("answers", "answers could not be shown on their platform", now),
-		c.unreadable.Part("gate", "replies of the gate's model (router.gate) could not be read", now),
+		c.refused.Part(refusedAnswers, "answers could not be shown on their platform", now),
+		c.unreadable.Part(unreadableGate, "replies of the gate's model (router.gate) could not be read", now),
 	}
 }
 
@@ -35,9 +60,17 @@ func (b platformBuilder) answerRefused(tx *db.Tx, p *platform, r relay.Row) erro
 	if where == "" {
 		where = r.SessionID
 	}
-	at := tx.Now()
+	// The writer runs one transaction at a time, so the state does not change before the commit.
+	refused := b.complaints.refused.State().With("In "+where+": "+r.Reason, tx.Now())
+	saved, err := json.Marshal(refused)
+	if err != nil {
+		return fmt.Errorf("encode a complaint: %w", err)
+	}
+	if err := (store.Learned{}).SaveLearned(tx, complaintPrefix+refusedAnswers, saved); err != nil {
+		return err
+	}
 	tx.AfterCommit(func() {
-		b.complaints.refused.Add("In "+where+": "+r.Reason, at)
+		b.complaints.refused.Restore(refused)
 		b.Logger.Error("an answer could not be shown", "platform", r.Platform, "request_id", r.RequestID, "session_id", r.SessionID, "reason", r.Reason)
 	})
 	if r.ReplyTo == "" {

@@ -29,5 +29,5 @@ func (b platformBuilder) gateUnreadable(forwarded bool) {
 	if forwarded {
 		why = "The bot answers without the gate until it can be read again."
 	}
-	b.complaints.unreadable.Add(why+" Choose another model, or remove router.gate.", time.Now())
+	b.saveLearned(complaintPrefix+unreadableGate, b.complaints.unreadable.Add(why+" Choose another model, or remove router.gate.", time.Now()))
 }

@@ -31,7 +31,8 @@ const (
 const breakerPrefix = "breaker/"
 
 // keepLearned restores what earlier processes learned of models, and saves what this one
-// learns: facts about endpoints, and waits that providers demanded.
+// learns: facts about endpoints, and waits that providers demanded. It also restores the
+// complaints of the health report.
 func (b *base) keepLearned(ctx context.Context) error {
 	var rows map[string]json.RawMessage
 	err := b.db.Read(ctx, func(q db.Queryer) (err error) {
@@ -48,6 +49,10 @@ func (b *base) keepLearned(ctx context.Context) error {
 			if json.Unmarshal(row, &wait) == nil && wait.OpenUntil.After(time.Now()) {
 				waits[breaker] = wait
 			}
+			continue
+		}
+		if name, ok := strings.CutPrefix(key, complaintPrefix); ok {
+			b.complaints.restore(name, row)
 			continue
 		}
 		var facts llm.Facts
@@ -71,7 +76,7 @@ func (b *base) saveLearned(key string, value any) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveLearned)
 	defer cancel()
 	if err := b.db.Update(ctx, func(tx *db.Tx) error { return store.Learned{}.SaveLearned(tx, key, encoded) }); err != nil {
-		b.Logger.Warn("cannot save what a model taught", "error", err)
+		b.Logger.Warn("cannot save what was learned", "id", key, "error", err)
 	}
 }
 

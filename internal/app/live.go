@@ -25,6 +25,8 @@ type live struct {
 	// reloadTrouble is the reason why the last reload was not fully applied. It is set after
 	// the log entry is written, so that the reason is in the log when /readyz reports it.
 	reloadTrouble atomic.Pointer[string]
+	// probable are the probable mistakes in the configuration in force.
+	probable atomic.Pointer[[]config.Warning]
 }
 
 // inForce is one state of the configuration.

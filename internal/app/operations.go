@@ -18,6 +18,7 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/telemetry/metrics"
 	"lilac/internal/telemetry/notify"
@@ -170,10 +171,25 @@ func (m *monitoring) report() health.Report {
 	part := health.Part{Name: "configuration", Status: health.OK}
 	if trouble := m.reloadTrouble.Load(); trouble != nil {
 		part.Status, part.Message = health.Warning, *trouble
+	} else if found := m.probable.Load(); found != nil && len(*found) > 0 {
+		part.Status, part.Message = health.Warning, probable(*found)
 	}
-	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart(), m.logPart())
+	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart(), m.observer.Calls.Part("model", time.Now()), m.logPart())
 	out.Parts = append(out.Parts, m.complaints.parts(time.Now())...)
 	out.Parts = append(out.Parts, mcpParts(m.mcp.Status())...)
+	return out
+}
+
+// probable describes the first warning about the configuration, without the path of the file.
+func probable(warnings []config.Warning) string {
+	first := warnings[0]
+	out := "a probable mistake: " + first.Message
+	if first.Line > 0 {
+		out = fmt.Sprintf("a probable mistake in line %d of the configuration file: %s", first.Line, first.Message)
+	}
+	if more := len(warnings) - 1; more > 0 {
+		out += fmt.Sprintf("; and %d more, which \"lilac config check\" lists", more)
+	}
 	return out
 }
 

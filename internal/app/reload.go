@@ -47,6 +47,9 @@ func (r reloader) reload(why string) {
 	if err == nil {
 		err = r.takeOver(next, why)
 	}
+	if err == nil {
+		r.probable.Store(&warnings)
+	}
 	if err != nil {
 		trouble := "the new configuration has a mistake and is not used; \"lilac config check\" says where"
 		if errors.Is(err, fs.ErrNotExist) {

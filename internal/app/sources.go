@@ -69,7 +69,7 @@ func (s *sources) set(c *config.Config) error {
 	s.intake.SetSources(environment.SourceTimer, slices.Sorted(maps.Keys(c.Timers)))
 	s.intake.SetSources(environment.SourceFiles, slices.Sorted(maps.Keys(c.Files)))
 	s.intake.SetSources(environment.SourceProgram, slices.Sorted(maps.Keys(c.Sources)))
-	s.intake.SetSources(environment.SourceMCP, c.MCPNames())
+	s.intake.SetSources(environment.SourceMCP, config.MCPNames(c.MCPServers))
 	s.programs.Set(programs)
 	return nil
 }

@@ -15,15 +15,32 @@ import (
 
 const requestColumns = `id, session_id, client, state, detail, created_at, started_at, ended_at, woken_by, steps, recoveries, usage, model, error_kind`
 
+// requestUsage is the JSON in the column usage. The notes are part of it: a column of their own
+// would change the checksums of all rows.
+type requestUsage struct {
+	chat.Usage
+	Notes string `json:"notes,omitempty"`
+}
+
+func encodeUsage(r session.Request) ([]byte, error) {
+	usage, err := json.Marshal(requestUsage{r.Usage, r.Notes})
+	if err != nil {
+		return nil, fmt.Errorf("encode usage: %w", err)
+	}
+	return usage, nil
+}
+
 func scanRequest(row scanner) (r session.Request, err error) {
 	var usage []byte
+	var stored requestUsage
 	var checksum int64
 	err = row.Scan(&r.ID, &r.SessionID, &r.Client, &r.State, &r.Detail, &r.CreatedAt, &r.StartedAt, &r.EndedAt,
 		&r.WokenBy, &r.Steps, &r.Recoveries, &usage, &r.Model, &r.ErrorKind, &checksum)
 	if err != nil {
 		return r, err
 	}
-	err = decodeRow(requestTable, checksum, usage, &r.Usage, requestValues(r, usage)...)
+	err = decodeRow(requestTable, checksum, usage, &stored, requestValues(r, usage)...)
+	r.Usage, r.Notes = stored.Usage, stored.Notes
 	r.CachedShare = math.Round(r.Usage.CachedShare()*1000) / 1000
 	return r, err
 }
@@ -41,9 +58,9 @@ type Requests struct{}
 
 // CreateRequest inserts a request. It fails if the id exists.
 func (Requests) CreateRequest(tx *db.Tx, r session.Request) error {
-	usage, err := json.Marshal(r.Usage)
+	usage, err := encodeUsage(r)
 	if err != nil {
-		return fmt.Errorf("encode usage: %w", err)
+		return err
 	}
 	values := requestValues(r, usage)
 	_, err = tx.Exec(`INSERT INTO requests (`+requestColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -54,9 +71,9 @@ func (Requests) CreateRequest(tx *db.Tx, r session.Request) error {
 // SaveRequest updates the columns that can change after a request was created. It leaves
 // the other columns alone, so that SQLite does not have to update two indexes.
 func (Requests) SaveRequest(tx *db.Tx, r session.Request) error {
-	usage, err := json.Marshal(r.Usage)
+	usage, err := encodeUsage(r)
 	if err != nil {
-		return fmt.Errorf("encode usage: %w", err)
+		return err
 	}
 	_, err = tx.Exec(`UPDATE requests SET state = ?, detail = ?, started_at = ?, ended_at = ?, steps = ?, recoveries = ?, usage = ?, model = ?, error_kind = ?, checksum = ?
 		WHERE id = ?`, r.State, r.Detail, r.StartedAt, r.EndedAt, r.Steps, r.Recoveries, usage, r.Model, r.ErrorKind, rowChecksum(requestValues(r, usage)...), r.ID)

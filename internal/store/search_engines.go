@@ -11,8 +11,8 @@ var (
 		`DELETE FROM history_words WHERE false`) // the trigger of history has indexed everything
 
 	searchHistoryRows = db.Alternative(
-		searchHistorySelect+`WHERE history_words MATCH ? `+searchHistoryRest,
-		searchHistorySelect+`WHERE w.said @@ lilac_query(?) `+searchHistoryRest)
+		searchHistorySelect+`FROM history_words w `+searchHistoryJoin+`WHERE history_words MATCH ? AND w.rowid < ? AND `+searchHistoryRest,
+		searchHistoryPostgres)
 
 	indexSurfaceMessage = db.Alternative(
 		`INSERT INTO surface_words (rowid, said) VALUES (?, ?)`,
@@ -20,19 +20,26 @@ var (
 
 	searchSurfaceMessages = db.Alternative(
 		searchSurfaceSelect+`WHERE surface_words MATCH ? `+searchSurfaceWhere+`ORDER BY w.rank, m.row DESC LIMIT ?`,
-		searchSurfaceSelect+`CROSS JOIN lilac_query(?) AS query WHERE w.said @@ query `+searchSurfaceWhere+`ORDER BY ts_rank(w.said, query) DESC, m.row DESC LIMIT ?`)
+		searchSurfacePostgres)
 )
 
 const (
 	searchHistorySelect = `SELECT r.row, h.session_id, h.seq, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
-		FROM history_words w JOIN history_rows r ON r.row = w.rowid
+		`
+	searchHistoryJoin = `JOIN history_rows r ON r.row = w.rowid
 		JOIN history h ON h.session_id = r.session_id AND h.seq = r.seq
 		JOIN sessions s ON s.id = h.session_id
 		`
-	searchHistoryRest = `AND w.rowid < ? AND (? = '' OR r.session_id = ?) AND s.client NOT IN (SELECT value FROM json_each(?)) ORDER BY w.rowid DESC LIMIT ?`
+	searchHistoryRest = `(? = '' OR r.session_id = ?) AND s.client NOT IN (SELECT value FROM json_each(?)) ORDER BY w.rowid DESC LIMIT ?`
 
-	searchSurfaceSelect = `SELECT m.json FROM surface_words w JOIN surface_messages m ON m.row = w.rowid `
-	searchSurfaceWhere  = `AND m.platform = ? AND m.deleted_at = 0 AND m.channel_id IN (SELECT value FROM json_each(?)) `
+	// The planner of PostgreSQL does not know how rare a prefix is. It would read all messages from
+	// the newest one on, to find a page sooner. The sum keeps it from that: it has no index.
+	searchHistoryPostgres = searchHistorySelect + `FROM (SELECT rowid + 0 AS rowid FROM history_words WHERE said @@ lilac_query(?) AND rowid + 0 < ? ORDER BY rowid + 0 DESC) w
+		` + searchHistoryJoin + `WHERE ` + searchHistoryRest
+
+	searchSurfaceSelect   = `SELECT m.json FROM surface_words w JOIN surface_messages m ON m.row = w.rowid `
+	searchSurfacePostgres = searchSurfaceSelect + `CROSS JOIN lilac_query(?) AS query WHERE w.said @@ query ` + searchSurfaceWhere + `ORDER BY ts_rank(w.said, query) DESC, m.row DESC LIMIT ?`
+	searchSurfaceWhere    = `AND m.platform = ? AND m.deleted_at = 0 AND m.channel_id IN (SELECT value FROM json_each(?)) `
 )
 
 // searchPostgres creates the index of the history on PostgreSQL. lilac_words does what

@@ -29,8 +29,10 @@ import (
 type cli struct {
 	printer
 	locator
-	in    io.Reader
-	seams app.Seams
+	in io.Reader
+	// warnings are those of the configuration that load read.
+	warnings []config.Warning
+	seams    app.Seams
 	// release is the version, and releases the URL that describes the newest one.
 	release, releases string
 }
@@ -209,6 +211,7 @@ func (c *cli) load() (*config.Config, error) {
 	for _, w := range warnings {
 		fmt.Fprintln(c.err, "lilac: warning:", text.Sanitize(c.secrets.Redact(w.String())))
 	}
+	c.warnings = warnings
 	return cfg, err
 }
 

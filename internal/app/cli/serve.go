@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/app"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/telemetry/logs"
 	"lilac/internal/telemetry/notify"
 	"lilac/internal/telemetry/tracing"
@@ -27,6 +28,7 @@ const (
 )
 
 func serveCommand(c *cli) *cobra.Command {
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server and print a login link for the page",
@@ -40,6 +42,9 @@ func serveCommand(c *cli) *cobra.Command {
 			cfg, err := c.load()
 			if err != nil {
 				return err
+			}
+			if strict && len(c.warnings) > 0 {
+				return fault.New(fault.Invalid, "--strict refuses a configuration with probable mistakes. Correct them: %s", c.warnings[0])
 			}
 			secrets, level := &c.secrets, &slog.LevelVar{}
 			defer surviveBrokenPipe()()
@@ -58,7 +63,7 @@ func serveCommand(c *cli) *cobra.Command {
 			signal.Notify(reload, syscall.SIGHUP)
 			defer signal.Stop(reload)
 			err = app.Run(ctx, app.Options{
-				Config: cfg, Stdout: c.out, Logger: logger, Version: c.versionString(),
+				Config: cfg, Warnings: c.warnings, Stdout: c.out, Logger: logger, Version: c.versionString(),
 				Load: c.read, LoadProposed: c.propose, CanRestart: canRestart, Reload: reload, Level: level, Secrets: secrets,
 				Log: log, Tracer: tracer, Manager: notify.FromEnvironment(c.getenv, os.Getpid()), Seams: c.seams,
 			})
@@ -74,6 +79,7 @@ func serveCommand(c *cli) *cobra.Command {
 	cmd.Flags().StringVar(&c.flags.Model, "model", "", "`provider/model` that answers (or LILAC_MODEL)")
 	cmd.Flags().StringVar(&c.flags.LogLevel, "log-level", "", "debug, info, warn or error")
 	cmd.Flags().StringVar(&c.flags.LogFormat, "log-format", "", "auto, json or text")
+	cmd.Flags().BoolVar(&strict, "strict", false, "refuse a configuration with probable mistakes, such as unknown keys")
 	return cmd
 }
 

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
@@ -67,8 +70,57 @@ func sessionsCommand(c *cli) *cobra.Command {
 		}),
 	}
 	cmd := &cobra.Command{Use: "sessions", Short: "List, show and delete conversations", Example: "  lilac sessions list"}
-	cmd.AddCommand(list, show, remove)
+	cmd.AddCommand(list, show, sessionEventsCommand(c), remove)
 	return cmd
+}
+
+// sessionEventsCommand returns the command "lilac sessions events".
+func sessionEventsCommand(c *cli) *cobra.Command {
+	return c.withJSON(&cobra.Command{
+		Use:   "events ID",
+		Short: "Print what happened in a conversation, oldest first",
+		Long: "Prints the environment events of a conversation that have not expired: what people asked, requests,\n" +
+			"tools, tasks, limits, and events for rules. With --json, each line is an event.",
+		Example: "  lilac sessions events 01k2…\n  lilac sessions events 01k2… --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
+			return eachSessionEvent(cmd.Context(), server, args[0], func(e event.EnvEvent) error {
+				data, err := json.Marshal(e)
+				if err != nil {
+					return fmt.Errorf("encode event: %w", err)
+				}
+				if c.json {
+					_, err = fmt.Fprintf(c.out, "%s\n", text.SanitizeJSON(data))
+					return err
+				}
+				_, err = fmt.Fprintf(c.out, "%s  %-26s %s\n", when(e.Timestamp), oneLine(string(e.Type)), text.TruncateRunes(oneLine(string(e.Payload)), 200))
+				return err
+			})
+		}),
+	})
+}
+
+// eachSessionEvent calls do with each retained environment event of a conversation, oldest first.
+func eachSessionEvent(ctx context.Context, server *client.Client, id string, do func(event.EnvEvent) error) error {
+	query := url.Values{"limit": {"500"}}
+	for {
+		var page struct {
+			Events []event.EnvEvent `json:"events"`
+			Next   string           `json:"next"`
+		}
+		if err := server.Call(ctx, "GET", "/sessions/"+url.PathEscape(id)+"/events?"+query.Encode(), nil, &page); err != nil {
+			return err
+		}
+		for _, e := range page.Events {
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		query.Set("after", page.Next)
+	}
 }
 
 func (p *printer) printMessage(raw json.RawMessage) error {

@@ -44,8 +44,10 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 			case err != nil && ctx.Err() == nil:
 				status = string(fault.KindOf(err))
 				fail(span, err)
+				m.o.Calls.Failed(err, time.Now())
 			case err == nil && chunk.Kind == llm.ChunkDone:
 				status = "ok"
+				m.o.Calls.Answered(time.Now())
 				m.used(info, chunk.Usage)
 				span.SetAttributes(usageAttrs(chunk)...)
 			}

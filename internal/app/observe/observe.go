@@ -10,12 +10,16 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/telemetry/health"
 	"lilac/internal/telemetry/metrics"
 	"lilac/internal/telemetry/tracing"
 )
 
 // An Observer holds the metrics and the tracer.
 type Observer struct {
+	// Calls are the calls of all models.
+	Calls health.Calls
+
 	tracer *tracing.Tracer
 
 	requests      *metrics.Histogram

@@ -7,6 +7,8 @@ import (
 
 const (
 	quoteMark = "> "
+	// blockMark begins a quote that ends with the message.
+	blockMark = ">>> "
 	spoiler   = "||"
 )
 
@@ -15,7 +17,7 @@ const (
 // if it was open before.
 //
 // A block may be in a quote, whose lines begin with "> ", or begin inside a spoiler
-// ("||```").
+// ("||```") or a quote of many lines (">>> ```").
 type fence struct {
 	char        byte
 	length      int
@@ -39,7 +41,7 @@ func (f fence) through(text string) fence {
 			f = fence{start: -1, body: -1} // the quote has ended, and the block with it
 		}
 		if f.length == 0 {
-			line = strings.TrimPrefix(line, spoiler)
+			line = strings.TrimPrefix(strings.TrimPrefix(line, blockMark), spoiler)
 		} else if f.quoted != quoted {
 			line = "" // in code, a mark of a quote is text
 		}

@@ -44,7 +44,7 @@ func Split(text string, limit int) []Piece { return split(text, limit, math.MaxI
 // split is like Split but stops after most messages.
 func split(text string, limit, most int) []Piece {
 	limit = max(limit, 100)
-	hidden := spoilers(text)
+	hidden, block := spoilers(text), blockQuote(text)
 	if len(hidden) > 0 {
 		limit -= 2 * len(spoiler) // a message may begin and end inside of one
 	}
@@ -56,7 +56,11 @@ func split(text string, limit, most int) []Piece {
 			open = fence{start: -1, body: -1} // the quote ended where the text was cut
 		}
 		prefix := open.reopen()
-		if quoted {
+		inBlock := block >= 0 && done > block
+		switch {
+		case inBlock:
+			prefix = blockMark + prefix
+		case quoted:
 			prefix += quoteMark
 		}
 		room := limit - units(prefix)
@@ -72,6 +76,9 @@ func split(text string, limit, most int) []Piece {
 		p := Piece{Prefix: prefix, Source: text[:end], Suffix: after.close(), unseen: unseen}
 		if covered {
 			p.Prefix = spoiler + p.Prefix
+			if inBlock { // the mark must be the first of a line
+				p.Prefix = blockMark + spoiler + strings.TrimPrefix(prefix, blockMark)
+			}
 		}
 		if inside {
 			p.Suffix += spoiler
@@ -81,6 +88,24 @@ func split(text string, limit, most int) []Piece {
 		text, open, done, covered = text[end:], after, done+end, inside
 	}
 	return pieces
+}
+
+// blockQuote returns the offset of the line from which on everything is a quote (">>> "), or
+// -1. In code, the mark is text.
+func blockQuote(text string) int {
+	var open fence
+	for at := 0; at < len(text); {
+		line := text[at:]
+		if n := strings.IndexByte(line, '\n'); n >= 0 {
+			line = line[:n+1]
+		}
+		if open.length == 0 && strings.HasPrefix(line, blockMark) {
+			return at
+		}
+		open = open.through(line)
+		at += len(line)
+	}
+	return -1
 }
 
 // dividesQuote reports whether a cut divides a line of a quote. begun reports that

@@ -74,8 +74,8 @@ func TestASwitchToAnotherModelIsRecordedAndShown(t *testing.T) {
 	}})
 	const id = "web:s1:r1"
 	r.send(id, "m1", event.Prompt, "hello")
-	if req := r.waitForEnd(id); req.State != event.StateDone {
-		t.Fatalf("ended as %s: %s", req.State, req.Detail)
+	if req := r.waitForEnd(id); req.State != event.StateDone || req.Notes != "p/works continued for p/down: It is down." {
+		t.Fatalf("ended as %s: %s, with the notes %q", req.State, req.Detail, req.Notes)
 	}
 	var switched int
 	r.read(func(q db.Queryer) error {

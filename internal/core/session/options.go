@@ -34,7 +34,10 @@ type Options struct {
 	// that there are none.
 	ChannelInstructions func(q db.Queryer, s Session) string
 
-	Tools     []tool.Tool
+	Tools []tool.Tool
+	// Pinned returns further tools, which may come and go; nil means none. A conversation keeps
+	// the tools with which it began, and is told about others.
+	Pinned    func() []tool.Tool
 	Workspace string
 	// Settings are the initial settings; see [Service.Configure].
 	Settings Settings

@@ -99,6 +99,22 @@ func newToolSpecs(tools []tool.Tool) toolSpecs {
 	return toolSpecs{specs, hashOf(string(encoded))}
 }
 
+// allTools returns the tools of a run that begins now.
+func (o *Options) allTools() []tool.Tool {
+	if o.Pinned == nil {
+		return o.Tools
+	}
+	return slices.Concat(o.Tools, o.Pinned())
+}
+
+// of returns the specs of the tools of a run. t are those of the tools that never change.
+func (t toolSpecs) of(tools []tool.Tool) toolSpecs {
+	if len(tools) == len(t.specs) {
+		return t
+	}
+	return newToolSpecs(tools)
+}
+
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:12])
@@ -123,7 +139,7 @@ func (s *Service) readPrompt(q db.Queryer, sessionID string, from int64) (p sent
 // and adds notes about what has changed since. system are the current instructions. It
 // returns the prefix of the calls, and the one that a compaction begins with.
 func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Prefix, error) {
-	p, tools, now := &r.sent, r.svc.tools, r.svc.opt.Now()
+	p, tools, now := &r.sent, r.svc.tools.of(r.tools), r.svc.opt.Now()
 	current := Prompt{From: p.from, Instructions: hashOf(system), Tools: tools.hash, Day: now.Format(time.DateOnly)}
 	current.Role, current.RoleSeq = p.role()
 	system = joinInstructions(system, current.Role)

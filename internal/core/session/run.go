@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"lilac/internal/agent"
+	"lilac/internal/agent/tool"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
@@ -45,6 +47,7 @@ type run struct {
 	slots         []slot          // where the messages of the agent's conversation come from
 	sent          sentPrompt      // what the model was sent besides the history
 	hears         bool            // the model accepts recordings
+	tools         []tool.Tool     // those with which it began
 	reportedCalls map[string]bool // the calls of the open step whose ends were published
 	model, effort string
 	// notes are shown below the answer.
@@ -241,6 +244,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	for i, m := range in.Messages {
 		in.Messages[i] = r.inlineBlobs(ctx, m, isUnanswered(in.Messages, i))
 	}
+	r.tools = opt.allTools()
 	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client), &in)
 	if err != nil {
 		return agent.Outcome{Err: err, Usage: in.Usage}
@@ -248,7 +252,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	r.svc.publisher.add(r.out)
 	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
-		Model: model, Tools: opt.Tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
+		Model: model, Tools: r.tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
 		Permit: r.permit,
 	}, in, r.host())
@@ -355,6 +359,12 @@ func (r *run) recordSwitch(model llm.Model, s fallback.Switch) error {
 	r.noteModel(model.Info())
 	r.notes = addSwitchNote(r.notes, s)
 	return r.record(r.ctx, func(c *change) error {
+		req, err := c.request(r.requestID)
+		if err != nil {
+			return err
+		}
+		req.Notes = strings.Join(r.notes, "\n")
+		c.updateRequest(req)
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindModelSwitched, Data: s})
 	})
 }

@@ -49,7 +49,7 @@ func (c *change) reportRemainingCalls(h event.Headers, step int, messages []chat
 				continue
 			}
 			delete(calls, result.ToolCallID)
-			shown := toolEndEvent(call, result, agent.Display(c.svc.opt.Tools, call))
+			shown := toolEndEvent(call, result, agent.Display(c.svc.opt.allTools(), call))
 			shown.Args = displayArgs(call)
 			if err := c.publish(fmt.Sprintf("%s/%d", stepID(h.RequestID(), step, i), j), h, shown); err != nil {
 				return err

@@ -59,6 +59,8 @@ type Request struct {
 	CachedShare float64 `json:"cachedShare,omitempty"`
 	// Model is that of the last model call.
 	Model string `json:"model,omitempty"`
+	// Notes are the lines below the answer: which model continued for another one, and why.
+	Notes string `json:"notes,omitempty"`
 }
 
 // Damaged is the state of a request with a corrupt row in lists. Only the ID and

@@ -159,12 +159,31 @@ func MatchAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return Match(p, name) })
 }
 
-// Match reports whether a pattern matches a name.
+// Match reports whether a pattern matches a name. A tool of an MCP server that is offered to
+// the model itself has the name of its callable.
 func Match(pattern, name string) bool {
+	name = callableOf(name)
 	if pattern == "*" || pattern == name {
 		return true
 	}
 	return strings.HasPrefix(name, strings.TrimSuffix(pattern, ".*")+".")
+}
+
+// pinnedPrefix begins the names of tools of MCP servers that are offered to the model itself.
+const pinnedPrefix = "mcp__"
+
+// PinnedName returns the name under which the model sees the callable mcp.server.tool. The
+// APIs of models allow no dots in names.
+func PinnedName(server, tool string) string { return pinnedPrefix + server + "__" + tool }
+
+// callableOf returns the callable that a tool stands for, or the name itself.
+func callableOf(name string) string {
+	rest, pinned := strings.CutPrefix(name, pinnedPrefix)
+	server, tool, found := strings.Cut(rest, "__")
+	if !pinned || !found {
+		return name
+	}
+	return "mcp." + server + "." + tool
 }
 
 // patternForm matches patterns. Only MCP servers have tools with capital letters.

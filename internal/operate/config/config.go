@@ -41,7 +41,7 @@ type Config struct {
 	Sandbox        sandbox.Config                    `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
 	MCPServers     map[string]mcpclient.ServerConfig `json:"mcpServers,omitempty" jsonschema:"Servers of the Model Context Protocol (MCP), by name, in the form that other products use. Their tools are callables mcp.NAME.TOOL; tools settings say which requests may use them."`
-	MCP            MCP                               `json:"mcp,omitempty" jsonschema:"Lilac as a server of the Model Context Protocol (MCP)."`
+	MCP            MCP                               `json:"mcp,omitempty" jsonschema:"The Model Context Protocol (MCP): Lilac as a server, and tools of other servers for the model itself."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Attachments    Attachments                       `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
@@ -159,7 +159,8 @@ type Price struct {
 
 // MCP configures the MCP server.
 type MCP struct {
-	Serve bool `json:"serve,omitempty" jsonschema:"Whether /mcp offers the callables to other programs. They need a token of lilac tools token create."`
+	Serve bool     `json:"serve,omitempty" jsonschema:"Whether /mcp offers the callables to other programs. They need a token of lilac tools token create."`
+	Pin   []string `json:"pin,omitempty" jsonschema:"Tools of MCP servers that the model sees as tools of its own, in addition, for small models: mcp.SERVER.TOOL. A conversation keeps those with which it began."`
 }
 
 // Tools configures the address of the tool server, in addition to its socket.

@@ -2,12 +2,15 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/lazyregexp"
 )
 
 // checkMCP validates the MCP servers.
@@ -28,20 +31,47 @@ func (c checker) checkMCP() error {
 		used[name] = key
 		found = append(found, c.MCPServers[key].Check(field))
 	}
+	if len(c.MCP.Pin) > maxPinned {
+		found = append(found, fault.InvalidField("mcp.pin", "There are more than %d pinned tools. Every model call contains them.", maxPinned))
+	}
+	for i, id := range c.MCP.Pin {
+		field := fmt.Sprintf("mcp.pin[%d]", i)
+		switch server, tool, ok := SplitMCP(id); {
+		case !ok:
+			found = append(found, fault.InvalidField(field, "%q is not a tool of an MCP server that can be pinned: use mcp.SERVER.TOOL, with a tool whose name has only letters, digits, _ and -, and at most 64 characters with its server.", id))
+		case !slices.Contains(MCPNames(c.MCPServers), server):
+			found = append(found, fault.InvalidField(field, "There is no MCP server %q for the tool %s.%s", server, tool, fault.DidYouMean(server, MCPNames(c.MCPServers))))
+		}
+	}
 	return errors.Join(found...)
 }
 
-// MCPNames returns the names of the MCP servers, as callables have them.
-func (c *Config) MCPNames() (out []string) {
-	for _, key := range slices.Sorted(maps.Keys(c.MCPServers)) {
+// maxPinned bounds the pinned tools: they are part of every model call.
+const maxPinned = 32
+
+var pinnedForm = lazyregexp.New(`^mcp\.([a-z0-9_-]+)\.([A-Za-z0-9_-]+)$`)
+
+// SplitMCP splits the callable of a tool that can be pinned into its server and tool.
+func SplitMCP(id string) (server, tool string, ok bool) {
+	m := pinnedForm().FindStringSubmatch(id)
+	// The APIs of models allow names of 64 characters.
+	if m == nil || strings.Contains(m[1], "__") || len(grant.PinnedName(m[1], m[2])) > 64 {
+		return "", "", false
+	}
+	return m[1], m[2], true
+}
+
+// MCPNames returns the names of MCP servers, as callables have them, sorted by their keys.
+func MCPNames(servers map[string]mcpclient.ServerConfig) (out []string) {
+	for _, key := range slices.Sorted(maps.Keys(servers)) {
 		out = append(out, mcpclient.Name(key))
 	}
 	return out
 }
 
-// mcpPrefixes returns the beginnings of the names of MCP callables.
-func mcpPrefixes(c *Config) (out []string) {
-	for _, name := range c.MCPNames() {
+// mcpNames returns the beginnings of the names of MCP callables.
+func mcpNames(c *Config) (out []string) {
+	for _, name := range MCPNames(c.MCPServers) {
 		out = append(out, "mcp."+name)
 	}
 	return out

@@ -65,3 +65,19 @@ func TestAPatternForAnUnknownMCPServerIsWarnedAbout(t *testing.T) {
 		t.Errorf("the warnings are %v, %v", warnings, err)
 	}
 }
+
+func TestPinnedToolsAreChecked(t *testing.T) {
+	for pin, want := range map[string]string{
+		"mcp.github.search": "", "mcp.github.a_b-C": "",
+		"mcp.gitub.search":                      "did you mean",
+		"mcp.github":                            "can be pinned",
+		"bash":                                  "can be pinned",
+		"mcp.github.a.b":                        "can be pinned",
+		"mcp.github." + strings.Repeat("x", 60): "can be pinned",
+	} {
+		_, _, err := loadText(t, "mcpServers: {github: {command: x}}\nmcp: {pin: ["+pin+"]}", nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(strings.ToLower(err.Error()), want) {
+			t.Errorf("%s: %v, want %q", pin, err, want)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (c *Config) toolLists() map[string]grant.Config {
 // because later versions may have more tools.
 func (c reader) mistypedTools() (found []Warning) {
 	lists := c.toolLists()
-	known := slices.Concat(KnownTools, mcpPrefixes(c.Config))
+	known := slices.Concat(KnownTools, mcpNames(c.Config))
 	for _, key := range slices.Sorted(maps.Keys(lists)) {
 		for _, p := range slices.Concat(lists[key].Allow, lists[key].Deny) {
 			if slices.ContainsFunc(known, func(name string) bool { return grant.Match(p, name) || foreign(p, name) }) {

@@ -154,6 +154,12 @@ func (a *api) routes() []route {
 			status: 200, result: "The messages.", endpoint: reply(a.messages.list),
 		},
 		{
+			method: "GET", path: "/sessions/{id}/events", needs: sessions, summary: "List the environment events of a conversation, oldest first: what people asked, requests, tools, tasks, limits, and events for rules.",
+			description: "A page may have fewer events than limit, or none. Continue while the response has next. Old events expire.",
+			params:      []param{limitParam, {name: "after", doc: "The next of an earlier response.", schema: `{"type":"string"}`}},
+			status:      200, result: "The events.", endpoint: reply(a.events.history),
+		},
+		{
 			method: "GET", path: "/sessions/{id}/files/{file}", summary: "Download a file of a conversation.",
 			description: "The last segment is the SHA-256 of the bytes, as in the url of a file.",
 			status:      200, result: "The bytes. Browsers display pictures and download everything else; nothing in a file is run.",

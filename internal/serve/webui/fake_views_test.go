@@ -24,6 +24,8 @@ type views struct {
 	// left are the consumer groups that were removed.
 	left     []string
 	notReady object
+	// parts are further parts of the readiness check.
+	parts []object
 }
 
 func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Request) any)) {
@@ -133,7 +135,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return f.views.notReady
 		}
-		return object{"status": "ready", "parts": []object{{"name": "database", "status": "ok"}, {"name": "disk", "status": "warning", "message": "900 MiB free"}}}
+		return object{"status": "ready", "parts": append([]object{{"name": "database", "status": "ok"}, {"name": "disk", "status": "warning", "message": "900 MiB free"}}, f.views.parts...)}
 	})
 	api("PATCH /sessions/{id}", func(_ http.ResponseWriter, r *http.Request) any {
 		var in struct{ Title, Model, Effort *string }

@@ -63,6 +63,16 @@ func TestMessagesShowTheirTime(t *testing.T) {
 	p.Picture("times", false)
 }
 
+// The notes about a fallback also stand below an answer of the past.
+func TestNotesStandBelowEarlierAnswers(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	answered(f, "done")
+	f.set(func() { f.requests[0]["notes"] = "b continued for a: It is down.\nc continued for b: It is slow." })
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("they are shown", "[...document.querySelectorAll('#transcript .note')].map((n) => n.innerText).join('|') === 'b continued for a: It is down.|c continued for b: It is slow.'")
+}
+
 // A page that is loaded over plain HTTP from another machine has no clipboard API, so the page falls back
 // to another method. If the browser denies that too, the page says so.
 func TestAnAnswerIsCopied(t *testing.T) {

@@ -174,3 +174,21 @@ func TestConfigurationThatIsManagedFromOutsideIsOnlyShown(t *testing.T) {
 		t.Error("it was saved")
 	}
 }
+
+// What is wrong with the configuration is shown on every page until it is corrected.
+func TestAMistakeInTheConfigurationIsShownOnEveryPage(t *testing.T) {
+	t.Parallel()
+	f, p := furnished(t, "", "#/rules", 360, 700)
+	p.Until("nothing is wrong", "document.getElementById('warned').hidden && document.querySelector('.card')")
+	f.set(func() {
+		f.views.parts = []object{{"name": "configuration", "status": "warning", "message": `a probable mistake in line 3 of the configuration file: unknown key "modle" is ignored, did you mean "model"?`}}
+	})
+	p.Do(chromedp.Reload())
+	p.Until("it is said", "document.getElementById('warned').innerText.includes('modle')")
+	p.To("#/")
+	p.Until("on the next page too", "document.querySelector('.welcome h2') && document.getElementById('warned').checkVisibility()")
+	p.Picture("small-warned", false)
+	f.set(func() { f.views.parts = nil })
+	p.Do(chromedp.Evaluate[chromedp.Void]("dispatchEvent(new Event('lilac-configured'))"))
+	p.Until("it is gone", "document.getElementById('warned').hidden")
+}

@@ -19,6 +19,9 @@ type Rich struct {
 	Forward *Message
 	// Voice makes the only file a voice message.
 	Voice bool
+	// System is the type of a system message, such as 6 for a pin and 7 for a new member (Message
+	// Resource, "Message Types"); 0 is none.
+	System int
 }
 
 // Poll is a poll with the number of votes for each answer.
@@ -58,6 +61,9 @@ func (s Script) enrichLocked(m *message, r Rich) rich {
 	}
 	if r.Voice {
 		m.flags |= flagVoice
+	}
+	if r.System != 0 {
+		m.kind = r.System
 	}
 	if r.Forward != nil {
 		out.forwarded = s.world.in(r.Forward.ChannelID).mustFind(r.Forward.ID)

@@ -29,6 +29,9 @@ func TestRichMessagesMatchDiscordsDescription(t *testing.T) {
 		s.Say(channel, hook, what, SayOptions{Rich: r})
 	}
 	s.Say(channel, ann, "", SayOptions{Files: []File{{Name: "voice-message.ogg", ContentType: "audio/ogg", Data: []byte("o")}}, Rich: Rich{Voice: true}})
+	for _, kind := range []int{6, 7, 8, 12, 18} { // a pin, a new member, a boost, a followed channel, a new thread
+		s.Say(channel, ann, "", SayOptions{Rich: Rich{System: kind}})
+	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.APIURL+"/channels/"+channel+"/messages?limit=100", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +47,7 @@ func TestRichMessagesMatchDiscordsDescription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"webhook_id"`, `"Build 7"`, `"## Outage"`, `"answer_counts"`, `"sticker_items"`, `"message_snapshots"`, `"duration_secs"`} {
+	for _, want := range []string{`"webhook_id"`, `"Build 7"`, `"## Outage"`, `"answer_counts"`, `"sticker_items"`, `"message_snapshots"`, `"duration_secs"`, `"type":7`} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("the list lacks %s: %.300s", want, body)
 		}

@@ -331,6 +331,26 @@ func (s Script) Edit(channelID, messageID, text string) {
 	s.tellEditLocked(c, m)
 }
 
+// EditPart is like Edit, but the event has only what identifies the message and what changed, as
+// those of Discord may.
+func (s Script) EditPart(channelID, messageID, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.world.in(channelID)
+	m := c.mustFind(messageID)
+	m.History = append(slices.Clip(m.History), m.Content)
+	m.Content, m.Edited, m.Edits = text, s.o.Now(), m.Edits+1
+	s.dispatchLocked("MESSAGE_UPDATE", c, intentGuildMessages, intentDirectMessages, func(ss *session) object {
+		whole, part := s.wireEvent(c, m, ss, false), object{}
+		for _, key := range []string{"id", "channel_id", "guild_id", "content", "edited_timestamp"} {
+			if v, ok := whole[key]; ok {
+				part[key] = v
+			}
+		}
+		return part
+	})
+}
+
 // Delete deletes one message, or several with a bulk delete as moderators do.
 func (s Script) Delete(channelID string, messageIDs ...string) {
 	s.mu.Lock()

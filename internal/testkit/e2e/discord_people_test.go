@@ -143,6 +143,14 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 				e2e.Eventually(t, answerWithin, "the answer's call and the gate's are counted for the day", func() bool {
 					return s.Count("SELECT steps FROM usage_daily") == 2
 				})
+				if name == "unclear" {
+					reported := warningOf(s, "gate")
+					d.Kill(s)
+					s.Restart()
+					if after := warningOf(s, "gate"); after != reported {
+						t.Errorf("after a restart, the operator is told %q, not %q", after, reported)
+					}
+				}
 			})
 		}
 	})

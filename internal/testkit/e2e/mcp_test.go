@@ -182,3 +182,55 @@ rules:
 		t.Error("the event of a server made the agent run a command")
 	}
 }
+
+// Pinned tools are among the tools of the model, under the same policy. A conversation keeps
+// those with which it began.
+func TestPinnedToolsOfAnMCPServerBelongToTheModel(t *testing.T) {
+	t.Parallel()
+	server, address, _, _ := mcpPeer(t)
+	requests := make(chan llmtest.Request, 64)
+	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		requests <- r
+		if last := r.Messages[len(r.Messages)-1]; len(last.Results) == 0 {
+			return llmtest.Script{Calls: []llmtest.Call{
+				{ID: fmt.Sprint("a", r.N), Name: "mcp__fake__echo", Input: `{"text":"lilac"}`}, {ID: fmt.Sprint("b", r.N), Name: "mcp__denied__echo", Input: `{"text":"x"}`},
+			}}
+		}
+		return llmtest.Say("Done.")
+	})
+	config := fmt.Sprintf(`{mcpServers: {fake: {url: %q}, denied: {url: %q}}, mcp: {pin: [mcp.fake.echo, mcp.denied.echo]}, surface: {web: {tools: {deny: [mcp.denied]}}}}`, address, address)
+	s := e2e.New(t, append(modelEnv(model.URL), e2e.Configured(t, config)...)...)
+	s.Restart()
+	session := s.NewSession()
+	ask := func() (tools []string, story string) {
+		t.Helper()
+		a := s.Prompt(session, "use it", event.Prompt)
+		s.WaitEnded(a.RequestID, answerWithin)
+		var out json.RawMessage
+		s.Request("GET", "/requests/"+a.RequestID, nil, &out)
+		r := <-requests
+		<-requests
+		return r.Tools, string(out)
+	}
+	tools, story := ask()
+	if !slices.Contains(tools, "mcp__fake__echo") || !slices.Contains(tools, "bash") {
+		t.Errorf("the model has the tools %q", tools)
+	}
+	for _, want := range []string{"echo of lilac", "Not run: Surface.web.tools does not allow mcp__denied__echo"} {
+		if !strings.Contains(story, want) {
+			t.Errorf("the story lacks %q: %s", want, story)
+		}
+	}
+	server.RemoveTools("echo")
+	e2e.Eventually(t, answerWithin, "the change is known", func() bool {
+		_, list := s.Get("/tools/mcp")
+		return strings.Count(list, `"tools":299`) == 2
+	})
+	again, story := ask()
+	if !slices.Equal(again, tools) {
+		t.Errorf("the tools of the conversation changed from %q to %q", tools, again)
+	}
+	if strings.Contains(story, "echo of lilac") {
+		t.Error("a tool that is gone still answers")
+	}
+}

@@ -5,6 +5,7 @@ import * as api from './api.js';
 import { Conversation } from './conversation.js';
 import * as deadLetters from './deadletters.js';
 import { askForModel, askForText, confirmed } from './dialog.js';
+import { el } from './element.js';
 import * as events from './events.js';
 import * as health from './health.js';
 import { Hub } from './hub.js';
@@ -273,6 +274,22 @@ setInterval(async () => {
   if (!heard && why !== stuck) setOutage(why);
 }, 5000);
 
+// warn shows what the server says about its configuration, on every page, until it is corrected.
+async function warn() {
+  let message = '';
+  try {
+    const { body } = await api.ready();
+    message = (body.parts ?? []).find(({ name: part, status }) => part === 'configuration' && status === 'warning')?.message ?? '';
+  } catch {
+    return; // the state of the event stream shows that the server cannot be reached
+  }
+  const box = get('warned');
+  box.hidden = !message;
+  if (box.dataset.message === message) return;
+  box.dataset.message = message;
+  box.replaceChildren(`Configuration: ${message}${/[.?!]$/.test(message) ? '' : '.'} `, el('a', { href: to(['setup']) }, 'Set up'));
+}
+
 // --- start ------------------------------------------------------------------
 
 get('rename').addEventListener('click', () => rename(sessionOf(conversation.id)));
@@ -288,8 +305,14 @@ get('skip-to-views').addEventListener('click', (e) => {
 });
 addEventListener('hashchange', show);
 document.addEventListener('visibilitychange', () => document.hidden || refresh());
-setInterval(() => document.hidden || list(), 20000);
+setInterval(() => {
+  if (document.hidden) return;
+  list();
+  warn();
+}, 20000);
+addEventListener('lilac-configured', warn);
 
 search.listen(get('search'), { go, replace });
 show();
 list();
+warn();

@@ -414,10 +414,11 @@ export function outcomes(state, requests) {
     const its = requests.find((r) => r.id.endsWith(`:${entry.messageId}`)) ?? requests.find((r) => r.id === entry.requestId);
     if (['done', 'failed', 'cancelled'].includes(its?.state)) drop(state, entry);
   }
-  for (const { id, state: how, detail, usage, endedAt } of requests) {
+  for (const { id, state: how, detail, usage, endedAt, notes } of requests) {
     const request = state.byId.get(id);
     if (!request || request.state !== 'done') continue;
     request.usage ??= usage ?? null;
+    request.notes ??= notes?.split('\n') ?? [];
     request.at ||= endedAt ?? 0;
     state.changed.add(request);
     if (how !== 'failed' && how !== 'cancelled') continue;

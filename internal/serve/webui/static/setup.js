@@ -109,6 +109,7 @@ async function change(context, answers, form, result) {
   const keep = el('button', { type: 'button', className: 'pill', onclick: () => result.replaceChildren() }, 'Cancel');
   write.addEventListener('click', () => run(form, result, async () => {
     const saved = await api.saveSetup(answers);
+    dispatchEvent(new Event('lilac-configured'));
     const shown = [notice('good', saved.restart.length ? 'Saved.' : 'Saved, and in effect now.'), ...effects(saved, true)];
     const template = answers.rule && context.state.templates.find((t) => t.name === answers.rule.template);
     if (template?.after) shown.push(notice('', template.after));
@@ -357,6 +358,7 @@ function after(context) {
     page.problem('');
     try {
       await api.undoSetup();
+      dispatchEvent(new Event('lilac-configured'));
       context.reload();
     } catch (failure) {
       page.problem(failure.message);
