@@ -183,6 +183,19 @@ func TestTheTerminalAnswersAQuestionInPlace(t *testing.T) {
 	}
 }
 
+// So is a question of the agent.
+func TestTheTerminalAnswersTheAgentInPlace(t *testing.T) {
+	s := e2e.Start(t, "LILAC_MODEL=demo")
+	p := chatIn(t, s, t.TempDir(), full)
+	p.WaitFor("@ files")
+	p.Type("ask me something\r")
+	p.WaitFor("? Shall I count to three, or to ten?", "Type your answer and press Enter")
+	p.Type("to three\r")
+	p.Wait("the answer arrived", func(screen string) bool {
+		return strings.Contains(screen, "to three") && strings.Contains(screen, "out\n") && !strings.Contains(screen, "? Shall I count")
+	})
+}
+
 // Terminals that cannot move the cursor, and --plain, get lines.
 func TestADumbTerminalGetsLines(t *testing.T) {
 	s := e2e.Start(t, "LILAC_MODEL=demo")
