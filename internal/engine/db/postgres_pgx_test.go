@@ -2,43 +2,37 @@ package db_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/postgrestest"
 )
 
-// leastOfPgx is the least share of the speed of pgx that the engine reaches.
-const leastOfPgx = 0.8
-
-// The engine is about as fast as pgx with the same statements, in the same run. It runs only in the
-// long form, which has the machine for itself: LILAC_LONG=1 go test ./internal/engine/db -run Pgx -v
-func TestTheEngineKeepsUpWithPgx(t *testing.T) {
-	if !effort.Long() {
-		t.Skip("it measures times; LILAC_LONG=1 runs it")
-	}
-	s := startPostgres(t)
-	d, err := onServer(t, s.Addr(), "one", nil)
+// BenchmarkEngineAndPgx reports the speed of the engine as a share of the speed of pgx with the
+// same statements, in the same run.
+func BenchmarkEngineAndPgx(b *testing.B) {
+	s := startPostgres(b)
+	d, err := onServer(b, s.Addr(), "one", nil)
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	ctx := t.Context()
+	ctx := b.Context()
 	if err := s.Do("CREATE SCHEMA two; CREATE TABLE two.t (id TEXT PRIMARY KEY); CREATE TABLE two.writers (w BIGINT PRIMARY KEY, last BIGINT, claimed BIGINT); INSERT INTO two.writers VALUES (0, 0, 0)"); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	c, err := pgx.Connect(ctx, postgrestest.URLAt(s.Addr(), "two"))
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	const rounds, commits = 20, 200
+	const commits = 200
 	var ours, theirs time.Duration
 	number := int64(0)
-	for round := range rounds {
+	for round := 0; b.Loop(); round++ {
 		began := time.Now()
 		for i := range commits {
 			id := idOf(round, i)
@@ -50,7 +44,7 @@ func TestTheEngineKeepsUpWithPgx(t *testing.T) {
 				return insert(tx, id)
 			})
 			if err != nil {
-				t.Fatal(err)
+				b.Fatal(err)
 			}
 		}
 		ours += time.Since(began)
@@ -59,19 +53,15 @@ func TestTheEngineKeepsUpWithPgx(t *testing.T) {
 			id := idOf(round, i)
 			number++
 			if err := withPgx(ctx, c, id, number); err != nil {
-				t.Fatal(err)
+				b.Fatal(err)
 			}
 		}
 		theirs += time.Since(began)
 	}
-	share := theirs.Seconds() / ours.Seconds()
-	t.Logf("%d commits: %s, with pgx %s; %.2f of its speed", rounds*commits, ours.Round(time.Millisecond), theirs.Round(time.Millisecond), share)
-	if share < leastOfPgx {
-		t.Errorf("%.2f of the speed of pgx, want %.2f", share, leastOfPgx)
-	}
+	b.ReportMetric(theirs.Seconds()/ours.Seconds(), "of-pgx")
 }
 
-func idOf(round, i int) string { return string(rune('a'+round)) + time.Duration(i).String() }
+func idOf(round, i int) string { return fmt.Sprint(round, "/", i) }
 
 // withPgx does the same as the engine, with the fewest round trips that pgx needs: one batch for
 // the read and one for the writes.

@@ -19,7 +19,7 @@ import (
 )
 
 // onServer opens a database whose connections lead to an address.
-func onServer(t *testing.T, addr, schema string, change func(*db.Options)) (*db.DB, error) {
+func onServer(t testing.TB, addr, schema string, change func(*db.Options)) (*db.DB, error) {
 	t.Helper()
 	opt := db.Options{Dir: t.TempDir(), Migrations: tables, URL: postgrestest.URLAt(addr, schema)}
 	if change != nil {
@@ -36,7 +36,7 @@ func onServer(t *testing.T, addr, schema string, change func(*db.Options)) (*db.
 	return d, err
 }
 
-func startPostgres(t *testing.T, settings ...string) *postgrestest.Server {
+func startPostgres(t testing.TB, settings ...string) *postgrestest.Server {
 	t.Helper()
 	if !effort.Full() && os.Getenv("LILAC_TEST_DB") == "" || dbtest.Postgres() { // the second run tests the same
 		t.Skip("PostgreSQL is tested with CI=true, or with LILAC_TEST_DB=both")

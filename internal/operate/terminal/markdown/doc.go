@@ -7,7 +7,7 @@
 // longer change its appearance.
 //
 // Code is highlighted by a small tokenizer that knows comments, strings, numbers, and the
-// keywords of common languages (docs/decisions/0011-the-terminal.md says why).
+// keywords of common languages (docs/decisions/0012-the-terminal.md says why).
 //
 // All functions are pure and safe for concurrent use.
 package markdown
