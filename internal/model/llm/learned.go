@@ -35,7 +35,9 @@ type Facts struct {
 	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
 	// NoMedia means that the model accepts no images and documents.
 	NoMedia bool `json:"noMedia,omitempty"`
-	// StrictTurns means that no user message may follow a tool message.
+	// StrictTurns means that no user message may follow a tool message. Chat templates of
+	// Mistral's models call that roles that do not alternate: they do not count the messages
+	// of tools.
 	StrictTurns bool `json:"strictTurns,omitempty"`
 	// NoSystem means that no message may have the role system or developer.
 	NoSystem bool `json:"noSystem,omitempty"`
@@ -180,7 +182,7 @@ var (
 	unsupportedCodes = map[string]bool{"unsupported_parameter": true, "unsupported_value": true, "unknown_parameter": true, "extra_forbidden": true, "invalid_parameter": true}
 	keyword          = lazyregexp.New(`(?i)unexpected keyword argument|unknown field|unrecogni[sz]ed (?:request )?(?:argument|field|parameter)|extra inputs`)
 	passBack         = lazyregexp.New("(?i)(reasoning_content|thinking)[`'\"]?.{0,60}(?:must be passed back|is missing|required|must be provided)")
-	strictTurn       = lazyregexp.New(`(?i)unexpected role '?user'? after role '?tool|user.{0,20}(?:after|following).{0,20}tool (?:message|role)|tool (?:message|role|result)s?.{0,20}followed by.{0,20}assistant`)
+	strictTurn       = lazyregexp.New(`(?i)unexpected role '?user'? after role '?tool|user.{0,20}(?:after|following).{0,20}tool (?:message|role)|tool (?:message|role|result)s?.{0,20}followed by.{0,20}assistant|roles? must alternate`)
 	nineLetters      = lazyregexp.New(`(?i)tool[ _]call id.{0,80}length of 9`)
 	noSystem         = lazyregexp.New(`(?i)system (?:role|messages?|prompt|instructions?) (?:is |are )?not (?:supported|allowed|enabled|permitted)|(?:developer|system) instructions? (?:is |are )?not (?:enabled|supported)|does(?: not|n't) support (?:the )?(?:system|developer) (?:role|messages?|prompts?|instructions?)|unsupported role:? ['"]?(?:system|developer)|(?:system|developer)['"]? role is not`)
 	otherAPI         = lazyregexp.New(`(?i)(?:use|try|only (?:supported|available|works?)|instead)\W.{0,60}(?:v1/(?:responses|chat/completions)|responses (?:api|endpoint)|chat[ /]completions (?:api|endpoint))|not supported (?:in|with|on|by|via) (?:the )?/?(?:v1/(?:responses|chat/completions)|chat[ /]completions)|(?:responses|chat/completions).{0,20} not supported|not a chat model|only supported in (?:the )?/?(?:v1/|chat|responses)|does(?: not|n't) support (?:the )?/?(?:v1/)?(?:responses|chat[ /]completions)|invalid url \(|unsupported endpoint|\b(?:messages|input)['"\x60]?:? (?:field )?(?:is |are )?(?:required|missing)|missing (?:required )?(?:field|parameter|property|argument)s?:? ['"\x60]?(?:messages|input)\b`)

@@ -70,8 +70,8 @@ func TestSecretsAreTrimmedOrRefusedByName(t *testing.T) {
 	if c.Providers["anthropic"].APIKey.Reveal() != "sk-ant-x" || c.Token.Reveal() != "a-long-enough-token" || strings.HasSuffix(c.Webhooks["ci"].Secret.Reveal(), "\n") {
 		t.Error("a secret is not trimmed")
 	}
-	for name, field := range map[string]string{"OPENAI_API_KEY": "providers.openai.apiKey", "LILAC_TOKEN": "LILAC_TOKEN"} {
-		_, _, err := loadText(t, "", map[string]string{name: "first-half-of-it\nsecond-half-of-it"})
+	for name, field := range map[string]string{"OPENAI_API_KEY": "providers.openai.apiKey", "LILAC_TOKEN": "LILAC_TOKEN", "SECOND_KEY": "providers.other.apiKeys[0]"} {
+		_, _, err := loadText(t, "providers: {other: {type: openai, baseURL: http://localhost/v1, apiKeys: [\"${SECOND_KEY}\"]}}\n", map[string]string{"SECOND_KEY": "sk-2", name: "first-half-of-it\nsecond-half-of-it"})
 		if err == nil || !strings.Contains(err.Error(), field) || strings.Contains(err.Error(), "second-half") {
 			t.Errorf("%s: error is %v", name, err)
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,6 +94,10 @@ func secretFields(out []secretField, v reflect.Value, key string) []secretField 
 		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, name := range names {
 			out = secretFields(out, v.MapIndex(name), join(key, name.String()))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			out = secretFields(out, v.Index(i), fmt.Sprintf("%s[%d]", key, i))
 		}
 	}
 	return out

@@ -18,7 +18,8 @@ type Host struct {
 	body, message, call []string
 	// renamed maps a field to the name that the host wants instead.
 	renamed map[string]string
-	// strict means that roles must alternate, toolUser that no user message may follow a
+	// strict means that roles must alternate as in the chat templates of Mistral's models,
+	// which do not count the messages of tools, toolUser that no user message may follow a
 	// tool message, and reasoning that the reasoning of tool calls must come back.
 	// nineLetters means that ids of calls have nine letters and digits.
 	strict, toolUser, reasoning, nineLetters bool
@@ -171,21 +172,29 @@ func (h Host) checkFields(fields map[string]json.RawMessage, at string, known []
 }
 
 func (h Host) checkRoles(messages []map[string]json.RawMessage) (int, string) {
-	last := ""
+	last, turns := "", 0
 	for i, m := range messages {
 		role := strings.Trim(string(m["role"]), `"`)
 		switch {
 		case h.toolUser && role == "user" && last == "tool":
 			return 400, `{"object":"error","message":"Unexpected role 'user' after role 'tool'","type":"invalid_request_message_order","code":"3230"}`
 		case h.strict && role == last && role != "tool":
-			return 400, openAIError("Conversation roles must alternate user/assistant/user/assistant/...", "")
+			return 400, openAIError(mustAlternate, "")
 		case h.strict && role == "system" && i > 0:
 			return 400, openAIError("System message must be at the beginning.", "")
 		}
 		last = role
+		if role == "user" || role == "assistant" && m["tool_calls"] == nil {
+			if h.strict && (role == "user") != (turns%2 == 0) {
+				return 400, openAIError(mustAlternate, "")
+			}
+			turns++
+		}
 	}
 	return 0, ""
 }
+
+const mustAlternate = "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."
 
 // ReasoningDelta returns a delta with reasoning as the host sends it.
 func (h Host) ReasoningDelta(text string) map[string]any {
