@@ -176,11 +176,19 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 }
 
 // waitsForText reports whether the first message of a running answer waits for
-// text, although a tool runs: the answer has just begun, or has files that are to be
-// sent with the text.
+// text, although a tool runs: the answer has just begun, or has files, or adds one, that
+// are to be sent with the text.
 func waitsForText(o Output, text string, made Made, s Settings) bool {
-	return blank(text) && !made.Messages["0.0"] && (s.Early || len(o.Binaries) > 0)
+	return blank(text) && !made.Messages["0.0"] && (s.Early || len(o.Binaries) > 0 || addsFile(o))
 }
+
+// addsFile reports whether the newest call adds a file to the answer.
+func addsFile(o Output) bool {
+	return len(o.Tools) > 0 && o.Tools[len(o.Tools)-1].Name == fileTool && o.Tools[len(o.Tools)-1].Status == event.ToolStart
+}
+
+// fileTool is the tool that adds files to an answer (the specification's attachment tool).
+const fileTool = "attachment_add"
 
 // restOf returns the part of a text behind its pieces, with what was not rendered.
 func restOf(text string, pieces []Piece, hidden string) string {

@@ -46,7 +46,7 @@ func TestTheRestOfALongAnswerFollowsAsAFile(t *testing.T) {
 // Files that are added before any text belong to the first message, which is not that of the tool.
 func TestFilesThatComeBeforeTheTextGoWithIt(t *testing.T) {
 	file := event.BinaryOutput{BinaryID: "a", Filename: "plan.txt", DataBase64: "YQ=="}
-	running := event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Display: "attachment_add plan.txt"}
+	running := event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Name: "attachment_add", Display: "attachment_add plan.txt"}
 	for name, wait := range map[string]time.Duration{"at once": 0, "after a while": 5 * time.Second, "late": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			p := &platform{}
@@ -63,6 +63,23 @@ func TestFilesThatComeBeforeTheTextGoWithIt(t *testing.T) {
 				t.Errorf("seen: %+v", seen)
 			}
 		})
+	}
+}
+
+// A model may think for long before it adds a file.
+func TestAFileOfASlowModelGoesWithTheText(t *testing.T) {
+	p := &platform{}
+	play(t, p, func(s *stage) {
+		time.Sleep(15 * time.Second)
+		s.publish(event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Name: "attachment_add", Display: "attachment_add plan.txt"})
+		time.Sleep(5 * time.Second)
+		s.publish(event.BinaryOutput{BinaryID: "a", Filename: "plan.txt", DataBase64: "YQ=="})
+		time.Sleep(5 * time.Second)
+		s.say("Here is the plan.")
+		s.end(event.StateDone, "")
+	})
+	if seen := p.seen(); len(seen) != 1 || seen[0].Text != "Here is the plan." || len(seen[0].Files) != 1 {
+		t.Errorf("seen: %+v", seen)
 	}
 }
 
