@@ -407,13 +407,19 @@ func TestAnApprovedCallableRunsOnceOrNeverThroughKills(t *testing.T) {
 			ended := false
 			waitUntil(t, "the question or the end", func() bool {
 				s := r.state()
-				ended = slices.Contains(s.Ended, req1)
-				return ended || s.OpenPause() != nil && s.OpenPause().Number >= n
+				if ended = slices.Contains(s.Ended, req1); ended {
+					return true
+				}
+				p := s.OpenPause()
+				if p == nil || p.Number < n {
+					return false
+				}
+				n = p.Number
+				return true
 			})
 			if ended {
 				return
 			}
-			n = r.state().OpenPause().Number
 			r.send(req1, fmt.Sprintf("a%d", n), event.Steer, "once", from(operator), func(m *event.RequestMessage) { m.AnswersPause = n })
 		}
 	}
