@@ -24,6 +24,7 @@ func TestAnEditThatAddsAMentionBeginsOneRequest(t *testing.T) {
 	w.settled()
 	w.expect(sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}})
 	w.lifecycle("discord:10:1", event.StateRunning)
+	w.settled()
 	w.editWith("1", "7", "one", 6, surface.Facts{})
 	w.editWith("1", "7", "<@900> one", 7, added)
 	w.settled()
