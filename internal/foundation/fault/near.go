@@ -18,7 +18,7 @@ func Near(word string, candidates []string) []string {
 	}
 	var found []near
 	for _, c := range candidates {
-		if off := distance(strings.ToLower(word), strings.ToLower(c)); off < len(word)/3+2 && off < len(c) {
+		if off := Distance(strings.ToLower(word), strings.ToLower(c)); off < len(word)/3+2 && off < len(c) {
 			found = append(found, near{c, off})
 		}
 	}
@@ -48,7 +48,7 @@ func Slip(word string, candidates []string) string {
 	const most, lettersForOne = 2, 5
 	least, found := min(most, len(word)/lettersForOne)+1, ""
 	for _, c := range candidates {
-		if off := distance(word, c); off < least {
+		if off := Distance(word, c); off < least {
 			least, found = off, c
 		}
 	}
@@ -58,8 +58,9 @@ func Slip(word string, candidates []string) string {
 	return found
 }
 
-// distance returns the edit distance: the number of letters to insert, delete or replace.
-func distance(a, b string) int {
+// Distance returns the edit distance: the number of letters to insert, delete or replace. Letters
+// are bytes.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -3,6 +3,7 @@ package terminal
 import (
 	"strings"
 
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 )
 
@@ -86,32 +87,11 @@ func nearest(name string) string {
 		if strings.HasPrefix(c.name, name) && name != "" {
 			return c.name
 		}
-		if d := distance(name, c.name); d < best {
+		if d := fault.Distance(name, c.name); d < best {
 			best, found = d, c.name
 		}
 	}
 	return found
-}
-
-// distance is the number of letters to insert, delete, or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // commandItems returns the completions of a command that is being typed.
