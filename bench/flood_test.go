@@ -16,7 +16,7 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// flooding is how much text one answer of the flooding model has, in bytes.
+// flooding is the size of one answer of the flooding model, in bytes.
 const flooding = 100 << 20
 
 // warmUp is the prompt that gets a short answer: the first answer of a process fills caches.

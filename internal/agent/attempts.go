@@ -19,7 +19,8 @@ const (
 // attempts counts the failed model calls of a step.
 type attempts struct {
 	failures int
-	// silence is how long the model was silent in failed calls, with the delays after them.
+	// silence is the time for which the model was silent in failed calls, with the delays
+	// after them.
 	silence time.Duration
 }
 

@@ -32,7 +32,7 @@ func newMCP(b *base, dir string) *mcpclient.Servers {
 	return servers
 }
 
-// mcpQueue is how many events of one MCP server may be unhandled.
+// mcpQueue limits the unhandled events of one MCP server.
 const mcpQueue = 100
 
 var noticeTypes = map[mcpclient.Kind]event.Type{

@@ -12,7 +12,7 @@ import (
 	"lilac/internal/testkit/postgrestest"
 )
 
-// mostRoundTrips is how many round trips to PostgreSQL a prompt may take until the model is called,
+// mostRoundTrips limits the round trips to PostgreSQL from a prompt to the model call,
 // including those of reads and of what happens at the same time. scale.md aims at 7 for the
 // commits alone.
 const mostRoundTrips = 34

@@ -18,7 +18,7 @@ import (
 	"lilac/internal/surfaces/discord"
 )
 
-// ErrRestart is what [Run] returns after a graceful stop that the operator asked for, to start
+// ErrRestart is the error that [Run] returns after a graceful stop that the operator asked for, to start
 // again.
 var ErrRestart = errors.New("restart")
 

@@ -171,7 +171,7 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 	return lost
 }
 
-// endTime is how long a call waits for the reason why its server ended.
+// endTime limits the wait of a call for the reason why its server ended.
 const endTime = time.Second
 
 // progress passes the progress of calls on.

@@ -14,7 +14,7 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// Offer is what one server offers.
+// Offer lists the tools, resources and prompts of one server.
 type Offer struct {
 	// Server is its name in callables.
 	Server string

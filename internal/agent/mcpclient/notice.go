@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Kind is what a server announced.
+// Kind is the subject of an announcement.
 type Kind string
 
 // The kinds. Package event has the types of events for them.

@@ -163,7 +163,7 @@ type connection struct {
 // errHung ends the connection of a server that hangs.
 var errHung = fault.New(fault.Unavailable, "it did not answer %d calls in a row in time", maxTimeouts)
 
-// serve starts the server, and returns when it has ended. lived is how long it was ready.
+// serve starts the server, and returns when it has ended. lived is the time for which it was ready.
 func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -41,7 +41,7 @@ type Status struct {
 const (
 	firstPause = time.Second
 	maxPause   = 5 * time.Minute
-	// healthyAfter is how long a server must work for its failures to be forgotten.
+	// healthyAfter is the time after which the failures of a working server are forgotten.
 	healthyAfter = time.Minute
 	// maxTimeouts is the number of calls in a row that time out before a server counts as
 	// hung and is restarted.
@@ -50,7 +50,7 @@ const (
 
 // Backoff returns the number of failures in a row, and the pause before the next start. A
 // server that worked for a minute begins again at one second; otherwise, the pause doubles,
-// up to five minutes. lived is how long the server was ready.
+// up to five minutes. lived is the time for which the server was ready.
 func Backoff(failures int, lived time.Duration) (next int, pause time.Duration) {
 	if lived >= healthyAfter {
 		failures = 0

@@ -25,7 +25,7 @@ import (
 const (
 	// writeTime limits how long a stdio server may refuse to read a message.
 	writeTime = 10 * time.Second
-	// stderrBytes is how much of a server's standard error is kept to explain its end.
+	// stderrBytes limits the part of a server's standard error that is kept to explain its end.
 	stderrBytes = 2 << 10
 )
 

@@ -10,7 +10,7 @@ type Knocked struct {
 	Name string
 	// Code is a new code, if one is needed.
 	Code string
-	// Waiting is how many strangers wait.
+	// Waiting is the number of strangers who wait.
 	Waiting int
 }
 

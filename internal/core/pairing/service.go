@@ -11,7 +11,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// retryAfter is how long the service waits after an answer that could not be sent.
+// retryAfter is the wait after an answer that could not be sent.
 const retryAfter = 30 * time.Second
 
 // alphabet has no characters that people confuse; codeLength of them make a code.
@@ -226,7 +226,7 @@ func (s *Service) tellAll(ctx context.Context) (retry bool) {
 	return retry
 }
 
-// text is what a stranger is told.
+// text is the answer to a stranger.
 func text(code string) string {
 	return fmt.Sprintf("I do not take private messages from you yet. Ask the operator to approve your code %s (lilac pairing approve %s), then write again.", code, code)
 }

@@ -3,11 +3,11 @@ package pairing
 import "time"
 
 const (
-	// CodeTTL is how long a code may be approved.
+	// CodeTTL limits the time for which a code may be approved.
 	CodeTTL = 7 * 24 * time.Hour
 	// MaxPending bounds the strangers who wait.
 	MaxPending = 100
-	// repeatAfter is how long the same stranger gets no further answer.
+	// repeatAfter is the time after which the same stranger gets a further answer.
 	repeatAfter = time.Hour
 )
 

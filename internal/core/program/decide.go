@@ -17,7 +17,7 @@ const (
 	// with each failure in a row, up to maxPause.
 	firstPause = time.Second
 	maxPause   = time.Minute
-	// stableTime is how long a program must run to count as started: the failures before
+	// stableTime is the time after which a program counts as started: the failures before
 	// are forgotten, and the source has no trouble any more.
 	stableTime = 10 * time.Second
 )

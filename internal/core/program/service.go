@@ -27,7 +27,7 @@ const (
 	readBuffer = 64 << 10
 	// answerWait is the default of [Options].AnswerWait.
 	answerWait = 30 * time.Second
-	// drainWait is how long the output of a program that has ended may stay open, because
+	// drainWait limits the time for which the output of a program that has ended may stay open, because
 	// a process that left the process group still has it.
 	drainWait = time.Second
 	// retryPause is the pause before an event that could not be committed is tried again.
@@ -49,9 +49,9 @@ type Options struct {
 	Intake Intake
 	Logger *slog.Logger
 	Now    func() time.Time
-	// Grace is how long a program may take to end after it was asked to. Default: 3 s.
+	// Grace limits the time that a program takes to end after it was asked to. Default: 3 s.
 	Grace time.Duration
-	// AnswerWait is how long a program may leave its answers unread when the pipe is full of
+	// AnswerWait limits the time for which a program leaves its answers unread when the pipe is full of
 	// them. Default: 30 s.
 	AnswerWait time.Duration
 	// Sleep waits until d has passed or ctx ends. Default: a timer.

@@ -20,7 +20,7 @@ var askText string
 // AskToolName is the name of the agent's tool for questions to people.
 const AskToolName = "ask"
 
-// maxChoices is how many choices a question may have; more do not fit as buttons.
+// maxChoices limits the choices of a question; more do not fit as buttons.
 const maxChoices = 5
 
 type askInput struct {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// DefaultWait is how long a request waits for an answer at a limit or to an approval.
+	// DefaultWait limits the wait of a request for an answer at a limit or to an approval.
 	DefaultWait = 24 * time.Hour
-	// DefaultQuestionWait is how long it waits for the answer to a question of the agent.
+	// DefaultQuestionWait limits its wait for the answer to a question of the agent.
 	DefaultQuestionWait = 7 * 24 * time.Hour
 )
 

@@ -24,7 +24,7 @@ const (
 	// It then reads in one call what has arrived, instead of waking for each token.
 	throttleStreams = 32
 	throttleLead    = 5 * time.Millisecond
-	// fastText is how many bytes may wait before the reader of the model's stream waits for
+	// fastText is the number of waiting bytes at which the reader of the model's stream waits for
 	// the next publication. People read a few hundred bytes a second; a model that writes
 	// more than fastText in each interval costs the other requests time and memory.
 	fastText = 64 << 10

@@ -31,7 +31,7 @@ const (
 	// interfaces with more room.
 	maxShownInput = 1200
 	maxKeptInput  = 16 << 10
-	// shownHash is how many digits of a hash people see.
+	// shownHash is the number of digits of a hash that people see.
 	shownHash = 16
 	// maxReply bounds the reply to a question of the agent, in bytes.
 	maxReply = 32 << 10

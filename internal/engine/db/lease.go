@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// LeaseDuration is how long a lease lasts without renewal.
+	// LeaseDuration is the duration of a lease without renewal.
 	LeaseDuration = 10 * time.Second
 	// leaseRenewal is the interval of renewals, leaseRetry that after a failure.
 	leaseRenewal = 2 * time.Second
 	leaseRetry   = 250 * time.Millisecond
-	// leaseMargin is how long before its end the owner gives a lease up by its own clock, so
+	// leaseMargin is the time before its end at which the owner gives a lease up by its own clock, so
 	// that its work has ended when another process takes over.
 	leaseMargin = 2 * time.Second
 	// leasePoll is how often a waiting process looks whether the lease is free.
 	leasePoll = 250 * time.Millisecond
-	// leaseAnswer is how long the server may take to answer a statement about leases.
+	// leaseAnswer limits the server's time to answer a statement about leases.
 	leaseAnswer = 3 * time.Second
 )
 

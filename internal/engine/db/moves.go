@@ -21,7 +21,7 @@ const (
 	movingTrigger = "moving_trigger:"
 )
 
-// Move is what a database says about moves of its data.
+// Move is the record of a database about moves of its data.
 type Move struct {
 	// From is the store whose data is being copied here, or "".
 	From string

@@ -12,7 +12,7 @@ import (
 	"lilac/internal/foundation/grant"
 )
 
-// Verdict is what a rule says about a call.
+// Verdict is the decision of a rule about a call.
 type Verdict string
 
 // The verdicts.

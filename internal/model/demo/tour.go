@@ -24,7 +24,7 @@ const killMe = "Kill me now, for example with `kill -9 PID`; the file `server.js
 // timeCame begins the message that wakes the model when a wait is over.
 const timeCame = "The time has come: "
 
-// slowness is how many times longer the pause before a word is in a slow answer.
+// slowness multiplies the pause before a word in a slow answer.
 const slowness = 12
 
 var (

@@ -137,7 +137,7 @@ type Accepted struct {
 	MessageID string `json:"messageId"`
 }
 
-// promptPatience is how long Send retries while no server answers.
+// promptPatience limits the time for which Send retries while no server answers.
 const promptPatience = 10 * time.Second
 
 // Message is a message to a conversation.

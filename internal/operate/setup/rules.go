@@ -22,7 +22,7 @@ type Rule struct {
 	Template string
 	// Conversation is the title of the conversation in which the agent answers.
 	Conversation string
-	// Prompt is what the agent is told; empty means the template's.
+	// Prompt is the text for the agent; empty means the template's.
 	Prompt string
 	// Time is when the rule of the template weekdays acts, as in 09:00; empty means that.
 	Time string

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// historyBatch is how many events of the log are read at a time.
+	// historyBatch is the number of events of the log that are read at a time.
 	historyBatch = 500
 	// maxHistoryScan bounds the events of all sessions that are read for one page: a page
 	// may have fewer events than its limit, or none.

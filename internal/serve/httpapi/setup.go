@@ -153,7 +153,7 @@ type SetupCheck struct {
 	Do string `json:"do,omitempty"`
 }
 
-// SetupDiscordTrial is what a token gives access to.
+// SetupDiscordTrial lists the bot, servers and channels to which a token gives access.
 type SetupDiscordTrial struct {
 	Bot     string        `json:"bot"`
 	Invite  string        `json:"invite,omitempty"`

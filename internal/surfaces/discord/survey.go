@@ -15,7 +15,7 @@ const PortalURL = "https://discord.com/developers/applications"
 // maxSurveyed bounds the servers whose channels a survey lists. Each costs three requests.
 const maxSurveyed = 25
 
-// A Survey is what a token gives access to.
+// A Survey lists the bot, servers and channels to which a token gives access.
 type Survey struct {
 	// Bot is the bot's name; Invite is the address that invites it to a server.
 	Bot, Invite string
@@ -32,7 +32,7 @@ type SurveyedServer struct {
 	Channels []SurveyedChannel
 }
 
-// A SurveyedChannel is a channel. Missing is what the bot lacks there; empty if nothing.
+// A SurveyedChannel is a channel. Missing lists the permissions that the bot lacks there.
 type SurveyedChannel struct{ ID, Name, Missing string }
 
 // InspectBot lists the servers and channels that the bot is in. It uses the token and the address of

@@ -8,7 +8,7 @@ import (
 // Absence finds work that is recorded as in progress, but that nobody does. Work may
 // be absent for a moment, while it changes hands. It is safe for concurrent use.
 type Absence struct {
-	// Lost is how long work may be absent.
+	// Lost limits the time for which work may be absent.
 	Lost time.Duration
 
 	mu    sync.Mutex

@@ -17,7 +17,7 @@ type Complaint struct {
 	state ComplaintState
 }
 
-// ComplaintState is what a [Complaint] knows.
+// ComplaintState is the state of a [Complaint].
 type ComplaintState struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`

@@ -161,7 +161,7 @@ var anthropicNeeds = map[string][]string{
 	"document": {"source"}, "tool_use": {"id", "name", "input"}, "tool_result": {"tool_use_id"}, "thinking": {"thinking", "signature"}, "redacted_thinking": {"data"},
 }
 
-// maxMarks is how many cache breakpoints a request may have.
+// maxMarks limits the cache breakpoints of a request.
 const maxMarks = 4
 
 var anthropicName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
