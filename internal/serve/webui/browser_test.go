@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -58,51 +57,6 @@ func TestAnAnswerArrivesAndAMessageSteersIt(t *testing.T) {
 	if got := f.prompts[1]["queue"]; got != "steer" {
 		t.Errorf("the second message was sent as %v, want steer", got)
 	}
-}
-
-func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
-	t.Parallel()
-	const r, question = "web:s1:m0", "50 steps are used. Go on with 50 more? Say continue or stop."
-	f, p := talk(t)
-	f.listened()
-	f.emit("stream.start", object{"requestId": r})
-	f.text(r, question, 0)
-	f.emit("session.paused", object{"requestId": r, "pause": 1, "question": question, "until": 1_760_000_000_000})
-	p.Until("it asks", "document.querySelector('.limit')?.innerText.includes('Paused at a limit')")
-	p.Until("a screen reader hears the question", fmt.Sprintf("document.getElementById('live').textContent === %q", question))
-	p.Shows("#hint", "Lilac waits for your answer: continue or stop. It reads other messages when it continues.")
-	p.Picture("limit", false)
-	f.set(func() {
-		f.running = []string{r}
-		f.sessions[0]["activeRequest"], f.sessions[0]["paused"] = r, object{"number": 1, "question": question}
-	})
-	p.Do(chromedp.Reload())
-	p.Until("it asks after a reload too", "document.querySelector('.limit .strong')")
-	p.Click(".limit .strong")
-	f.until("it was told to go on", func() bool { return slices.Equal(f.answers, []string{"continue " + r}) })
-	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "continue"})
-	p.Until("it asks no more", "!document.querySelector('.limit') && document.querySelector('.thinking')")
-	p.Shows("#hint", "Lilac is working. It reads your message at the next step.")
-}
-
-func TestACallThatNeedsApprovalIsShownAndAnswered(t *testing.T) {
-	const r = "web:s1:m0"
-	f, p := talk(t)
-	f.listened()
-	f.emit("stream.start", object{"requestId": r})
-	f.emit("session.paused", object{
-		"requestId": r, "pause": 1, "kind": "approval", "question": "May I call bash?", "until": 1_760_000_000_000,
-		"call": object{"tool": "bash", "input": `{"command":"<b>ls</b>"}`, "bytes": 23, "hash": "abc123"},
-	})
-	p.Until("it shows the call", "document.querySelector('.limit pre')?.innerText.includes('<b>ls</b>') && document.querySelector('.limit').innerText.includes('abc123')")
-	p.Shows("#hint", "Lilac waits for your answer: once, always here or no. It reads other messages when it continues.")
-	p.Click(".limit .danger")
-	f.until("it was told no", func() bool { return slices.Equal(f.answers, []string{"no " + r}) })
-	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "no"})
-	f.emit("session.paused", object{"requestId": r, "pause": 2, "kind": "question", "question": "Which color?", "choices": []string{"red", "blue"}, "until": 1_760_000_000_000})
-	p.Until("it asks", "document.querySelector('.limit .asked')?.innerText === 'Which color?'")
-	p.Click(".limit .actions button:nth-child(2)")
-	f.until("it was told the choice", func() bool { return slices.Equal(f.answers, []string{"no " + r, "reply " + r + " blue"}) })
 }
 
 // A steered message is shown at the point where the agent read it, even if the text before that point

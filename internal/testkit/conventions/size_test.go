@@ -1,10 +1,12 @@
 package conventions_test
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,5 +106,32 @@ func TestControlSizesCountMethodsAndPorts(t *testing.T) {
 	}
 	if got := ports["core/session.Observer"]; got < 1 {
 		t.Error("no methods of the port session.Observer were counted")
+	}
+}
+
+// maxTestLines bounds a file of tests.
+const maxTestLines = 500
+
+func TestFilesOfTestsStayShort(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		if n := bytes.Count(data, []byte("\n")); n > maxTestLines {
+			t.Errorf("%s has %d lines; split it by subject, so that no part has more than %d", path, n, maxTestLines)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 100 {
+		t.Errorf("only %d files of tests were found", files)
 	}
 }
