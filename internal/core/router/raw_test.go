@@ -14,25 +14,17 @@ import (
 // raws returns the facts of the runner's inputs.
 func (w *world) raws() (out []router.RequestFacts) {
 	w.t.Helper()
-	deliveries, err := w.bus.Fetch(w.t.Context(), event.TopicCmdRequest, "", 100)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, d := range deliveries {
-		p, err := event.Decode(d.Event)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+	w.eachInput(func(_ string, p event.Payload) {
 		m, ok := p.(event.RequestMessage)
 		if !ok {
-			continue
+			return
 		}
 		var raw map[string]router.RequestFacts
 		if err := json.Unmarshal(m.Raw, &raw); err != nil {
 			w.t.Fatalf("raw is %s: %v", m.Raw, err)
 		}
 		out = append(out, raw["discord"])
-	}
+	})
 	return out
 }
 

@@ -213,6 +213,24 @@ type sent struct {
 
 func (w *world) sent() (out []sent) {
 	w.t.Helper()
+	w.eachInput(func(requestID string, p event.Payload) {
+		m, ok := p.(event.RequestMessage)
+		if !ok {
+			out = append(out, sent{Queue: "cancel", Request: requestID})
+			return
+		}
+		s := sent{Queue: m.Queue, Request: requestID}
+		for _, c := range m.Messages {
+			s.Texts = append(s.Texts, c.Text())
+		}
+		out = append(out, s)
+	})
+	return out
+}
+
+// eachInput calls a function with every input of the runner.
+func (w *world) eachInput(do func(requestID string, p event.Payload)) {
+	w.t.Helper()
 	deliveries, err := w.bus.Fetch(w.t.Context(), event.TopicCmdRequest, "", 100)
 	if err != nil {
 		w.t.Fatal(err)
@@ -222,18 +240,8 @@ func (w *world) sent() (out []sent) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		m, ok := p.(event.RequestMessage)
-		if !ok {
-			out = append(out, sent{Queue: "cancel", Request: d.Headers.RequestID()})
-			continue
-		}
-		s := sent{Queue: m.Queue, Request: d.Headers.RequestID()}
-		for _, c := range m.Messages {
-			s.Texts = append(s.Texts, c.Text())
-		}
-		out = append(out, s)
+		do(d.Headers.RequestID(), p)
 	}
-	return out
 }
 
 func (w *world) expect(want ...sent) {

@@ -1,7 +1,6 @@
 package openai_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/foundation/chat"
+	"lilac/internal/testkit/llmtest"
 )
 
 // piece is one delta of an answer in the usual dialect.
@@ -50,7 +50,7 @@ func encodeDialect(r *rand.Rand, deltas []piece) string {
 		}
 		data, _ := json.Marshal(chunk)
 		if escape {
-			data = escapeJSON(data)
+			data = llmtest.EscapeJSON(data)
 		}
 		if r.IntN(5) == 0 {
 			fmt.Fprintf(&b, ": comment%s%s", newline, newline)
@@ -118,23 +118,6 @@ func encodeDialect(r *rand.Rand, deltas []piece) string {
 		b.WriteString("data: [DONE]" + newline + newline)
 	}
 	return b.String()
-}
-
-// escapeJSON writes every character outside ASCII as an escape.
-func escapeJSON(data []byte) []byte {
-	var b bytes.Buffer
-	for _, r := range string(data) {
-		switch {
-		case r < 0x80:
-			b.WriteRune(r)
-		case r < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			r -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+r>>10, 0xDC00+r&0x3FF)
-		}
-	}
-	return b.Bytes()
 }
 
 // meaning is the part of an answer that must not depend on the dialect.

@@ -1,7 +1,6 @@
 package llmtest_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/llmtest"
 )
 
 // said is a part of an answer whose meaning must not depend on the dialect.
@@ -70,7 +70,7 @@ func reframe(r *rand.Rand, named bool, events []map[string]any) string {
 	for _, e := range events {
 		data, _ := json.Marshal(e)
 		if escape {
-			data = escaped(data)
+			data = llmtest.EscapeJSON(data)
 		}
 		switch r.IntN(12) {
 		case 0:
@@ -92,23 +92,6 @@ func reframe(r *rand.Rand, named bool, events []map[string]any) string {
 		b.WriteString(newline + "data: [DONE]" + newline + newline)
 	}
 	return b.String()
-}
-
-// escaped writes every character outside ASCII as an escape.
-func escaped(data []byte) []byte {
-	var b bytes.Buffer
-	for _, c := range string(data) {
-		switch {
-		case c < 0x80:
-			b.WriteRune(c)
-		case c < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			c -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+c>>10, 0xDC00+c&0x3FF)
-		}
-	}
-	return b.Bytes()
 }
 
 // interleave mixes queues of events without changing the order within one.
