@@ -7,15 +7,6 @@ import (
 	"lilac/internal/model/llm"
 )
 
-const (
-	// maxSilence limits the silence of a model in all attempts of a step together:
-	// surfaces give up on an answer after five minutes. A model whose own limit is longer
-	// gets one attempt.
-	maxSilence = 5 * time.Minute
-	// minSilenceLimit is the shortest time in which another attempt makes sense.
-	minSilenceLimit = 30 * time.Second
-)
-
 // attempts counts the failed model calls of a step.
 type attempts struct {
 	failures int
@@ -26,13 +17,13 @@ type attempts struct {
 
 // next counts a failure and returns the delay before the next attempt. ok is false if there must
 // be none: after the last retry, or if the model has been silent for so long that another
-// attempt could exceed maxSilence.
+// attempt could exceed [llm.MaxSilence].
 func (a *attempts) next(f *fault.Error, cfg Config) (delay time.Duration, ok bool) {
 	delay = max(cfg.backoff(a.failures), f.RetryAfter)
 	if a.silence > 0 {
 		a.silence += delay
 	}
-	ok = a.failures < cfg.Retries && (f.Code != llm.CodeSilent || maxSilence-a.silence >= minSilenceLimit)
+	ok = a.failures < cfg.Retries && (!llm.IsSilent(f) || llm.MaxSilence-a.silence >= llm.MinSilenceLimit)
 	if ok {
 		a.failures++
 	}
@@ -44,7 +35,7 @@ func (a *attempts) silenceLimit() time.Duration {
 	if a.silence == 0 {
 		return 0
 	}
-	return max(maxSilence-a.silence, minSilenceLimit)
+	return max(llm.MaxSilence-a.silence, llm.MinSilenceLimit)
 }
 
 // lastFailure returns the error of a call that is not repeated anymore.

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"lilac/internal/agent"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/fallback"
 	"lilac/internal/model/llm"
 )
 
@@ -96,6 +98,7 @@ func TestRefusedMediaBecomesANote(t *testing.T) {
 
 // silentModel is silent until its limit or that of the request ends, as the adapters are.
 type silentModel struct {
+	inChain bool // its failures are those of a chain
 	limit time.Duration
 	calls int
 	// busy is the number of calls, from the second on, that fail at once instead.
@@ -116,7 +119,11 @@ func (m *silentModel) Stream(_ context.Context, req llm.Request) iter.Seq2[llm.C
 			limit = min(limit, req.SilenceLimit)
 		}
 		time.Sleep(limit)
-		yield(llm.Chunk{}, &fault.Error{Kind: fault.Timeout, Code: llm.CodeSilent, Message: "It sent nothing."})
+		silent := &fault.Error{Kind: fault.Timeout, Code: llm.CodeSilent, Message: "It sent nothing."}
+		if m.inChain {
+			silent = &fault.Error{Kind: fault.Timeout, Code: fallback.CodeAllFailed, Message: "No model could answer.", Err: errors.Join(silent)}
+		}
+		yield(llm.Chunk{}, silent)
 	}
 }
 
@@ -124,18 +131,20 @@ func TestSilentModelEndsWithinFiveMinutes(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit       time.Duration
 		busy, calls int
+		inChain     bool
 	}{
-		"short":                   {time.Minute, 0, 5},
-		"default":                 {2 * time.Minute, 0, 3},
-		"between other failures":  {2 * time.Minute, 2, 5},
-		"long":                    {4 * time.Minute, 0, 2},
-		"as long as all attempts": {5 * time.Minute, 0, 1},
-		"no time for another":     {5*time.Minute - time.Second, 0, 1},
+		"short":                   {time.Minute, 0, 5, false},
+		"default":                 {2 * time.Minute, 0, 3, false},
+		"between other failures":  {2 * time.Minute, 2, 5, false},
+		"long":                    {4 * time.Minute, 0, 2, false},
+		"as long as all attempts": {5 * time.Minute, 0, 1, false},
+		"no time for another":     {5*time.Minute - time.Second, 0, 1, false},
+		"in a chain":              {2 * time.Minute, 0, 3, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
-				m := &silentModel{limit: c.limit, busy: c.busy}
+				m := &silentModel{limit: c.limit, busy: c.busy, inChain: c.inChain}
 				out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 10}, question(), all(newHost()))
 				if took := time.Since(begun); fault.KindOf(out.Err) != fault.Timeout || took > 5*time.Minute || m.calls != c.calls {
 					t.Errorf("%d calls took %v: %v", m.calls, took, out.Err)
