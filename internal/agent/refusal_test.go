@@ -99,8 +99,8 @@ func TestRefusedMediaBecomesANote(t *testing.T) {
 // silentModel is silent until its limit or that of the request ends, as the adapters are.
 type silentModel struct {
 	inChain bool // its failures are those of a chain
-	limit time.Duration
-	calls int
+	limit   time.Duration
+	calls   int
 	// busy is the number of calls, from the second on, that fail at once instead.
 	busy int
 }
