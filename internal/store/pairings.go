@@ -44,6 +44,12 @@ func (Pairings) Pairings(q db.Queryer, platform string) ([]pairing.Row, error) {
 	return out, wrap("list pairings", err)
 }
 
+// DeletePending implements [pairing.Table].
+func (Pairings) DeletePending(tx *db.Tx, platform string, createdAt int64) error {
+	_, err := tx.Exec(`DELETE FROM pairings WHERE platform = ? AND state = ? AND created_at <= ?`, platform, pairing.Pending, createdAt)
+	return wrap("delete pairings", err)
+}
+
 // SavePairing implements [pairing.Table].
 func (Pairings) SavePairing(tx *db.Tx, r pairing.Row) error {
 	_, err := tx.Exec(`INSERT INTO pairings (`+pairingColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

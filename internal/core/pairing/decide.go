@@ -10,7 +10,7 @@ type Knocked struct {
 	Name string
 	// Code is a new code, if one is needed.
 	Code string
-	// Waiting is the number of strangers who wait.
+	// Waiting is the number of strangers who wait for the operator.
 	Waiting int
 }
 
@@ -31,9 +31,9 @@ func Decide(r Row, in Input, now time.Time) (after Row, changed bool) {
 	switch in := in.(type) {
 	case Knocked:
 		switch {
-		case r.State == "" && in.Waiting >= MaxPending, r.State == Approved, r.State == Denied:
+		case r.State == Approved, r.State == Denied, r.needsCode(now) && in.Waiting >= MaxPending:
 			return r, false
-		case r.State == "" || r.Expired(now):
+		case r.needsCode(now):
 			r.Code, r.State, r.CreatedAt, r.ToldAt = in.Code, Pending, at, 0
 		case r.Due() || now.Sub(time.UnixMilli(r.ToldAt)) < repeatAfter:
 			return r, false

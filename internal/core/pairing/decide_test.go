@@ -26,6 +26,7 @@ func TestDecide(t *testing.T) {
 			true,
 		},
 		"too many wait":              {Row{UserID: "1"}, Knocked{Code: "NEW", Waiting: MaxPending}, Row{UserID: "1"}, false},
+		"too many wait to renew":     {with(pending, func(r *Row) { r.CreatedAt = ms - CodeTTL.Milliseconds() }), Knocked{Code: "NEW", Waiting: MaxPending}, with(pending, func(r *Row) { r.CreatedAt = ms - CodeTTL.Milliseconds() }), false},
 		"again after an hour":        {pending, Knocked{Name: "Ann", Code: "NEW"}, with(pending, func(r *Row) { r.AskedAt = ms }), true},
 		"again at once":              {with(pending, func(r *Row) { r.ToldAt = ms - 1 }), Knocked{Code: "NEW"}, with(pending, func(r *Row) { r.ToldAt = ms - 1 }), false},
 		"before it was told":         {with(pending, func(r *Row) { r.ToldAt = 0 }), Knocked{Code: "NEW"}, with(pending, func(r *Row) { r.ToldAt = 0 }), false},

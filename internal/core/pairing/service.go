@@ -27,6 +27,9 @@ type Table interface {
 	// Pairings lists the people of a platform, newest code first.
 	Pairings(q db.Queryer, platform string) ([]Row, error)
 	SavePairing(tx *db.Tx, r Row) error
+	// DeletePending deletes the people whose code was made at a time, in Unix milliseconds, or
+	// before it, and about whom the operator has not decided.
+	DeletePending(tx *db.Tx, platform string, createdAt int64) error
 }
 
 // Options configure a [Service]. All fields but Logger, Changed and Enabled are required.
@@ -75,13 +78,16 @@ func (s *Service) Knock(tx *db.Tx, userID, name string) error {
 		return fmt.Errorf("read a pairing: %w", err)
 	}
 	waiting := 0
-	if row.State == "" {
+	if row.needsCode(tx.Now()) {
+		if err := s.o.Table.DeletePending(tx, s.o.Platform, tx.Now().Add(-CodeTTL).UnixMilli()); err != nil {
+			return fmt.Errorf("delete expired pairings: %w", err)
+		}
 		all, err := s.o.Table.Pairings(tx, s.o.Platform)
 		if err != nil {
 			return fmt.Errorf("count the pairings: %w", err)
 		}
 		for _, r := range all {
-			if r.State == Pending && !r.Expired(tx.Now()) {
+			if r.State == Pending {
 				waiting++
 			}
 		}

@@ -40,6 +40,9 @@ type Row struct {
 // Due reports whether the person has to be told the code.
 func (r Row) Due() bool { return r.State == Pending && r.AskedAt > r.ToldAt }
 
+// needsCode reports whether the person has no code that can be approved.
+func (r Row) needsCode(now time.Time) bool { return r.State == "" || r.Expired(now) }
+
 // Expired reports whether the code is too old to be approved.
 func (r Row) Expired(now time.Time) bool {
 	return r.State == Pending && now.Sub(time.UnixMilli(r.CreatedAt)) >= CodeTTL

@@ -45,7 +45,8 @@ type AskedCall struct {
 	ToolCallID string `json:"toolCallId,omitempty"`
 	// Tool is the name of the tool or callable.
 	Tool string `json:"tool"`
-	// Input is the canonical input, or its beginning if it is longer than Bytes says.
+	// Input is the canonical input, or its beginning if it is longer than 16 KiB. Bytes is the
+	// length of the whole input.
 	Input string `json:"input"`
 	Bytes int    `json:"bytes"`
 	// Hash is the SHA-256 of the canonical input. The approval holds for it only.

@@ -23,7 +23,7 @@ const (
 	// leaseMargin is the time before its end at which the owner gives a lease up by its own clock, so
 	// that its work has ended when another process takes over.
 	leaseMargin = 2 * time.Second
-	// leasePoll is how often a waiting process looks whether the lease is free.
+	// leasePoll is the interval at which a waiting process looks whether the lease is free.
 	leasePoll = 250 * time.Millisecond
 	// leaseAnswer limits the server's time to answer a statement about leases.
 	leaseAnswer = 3 * time.Second
@@ -106,32 +106,35 @@ func AwaitLease(ctx context.Context, opt LeaseOptions) (*Lease, error) {
 	e.write = e.newConn(e.dial)
 	e.write.timeout = leaseAnswer
 	l := &Lease{opt: opt, engine: e, holder: nodeName(), done: make(chan struct{}), lost: make(chan struct{})}
-	if err := l.await(ctx); err != nil {
+	taken, err := l.await(ctx)
+	if err != nil {
 		return nil, errors.Join(err, e.close(), l.lock.release())
 	}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
-	go l.renew(renewing, time.Now())
+	go l.renew(renewing, taken)
 	return l, nil
 }
 
-func (l *Lease) await(ctx context.Context) error {
+// await returns the time before the lease was taken: the server counts from then on.
+func (l *Lease) await(ctx context.Context) (taken time.Time, err error) {
 	first, said, prepared := true, "-", false
 	for {
+		taken = time.Now()
 		err := l.try(ctx, &prepared)
 		var busy *leaseHeld
 		switch {
 		case err == nil:
-			return nil
+			return taken, nil
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return taken, ctx.Err()
 		case errors.As(err, &busy):
 			if err = nil; l.opt.NoWait {
-				return &fault.Error{Kind: fault.Conflict, Code: "database_in_use", Message: fmt.Sprintf("The database is in use by the process %s (host/process). Stop it first, or call it with --addr.", busy.node)}
+				return taken, &fault.Error{Kind: fault.Conflict, Code: "database_in_use", Message: fmt.Sprintf("The database is in use by the process %s (host/process). Stop it first, or call it with --addr.", busy.node)}
 			}
 		default:
 			if err = postgresFault(err); l.opt.NoWait || endsWaiting(err, first) {
-				return err
+				return taken, err
 			}
 		}
 		first = false
@@ -144,7 +147,7 @@ func (l *Lease) await(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return taken, ctx.Err()
 		case <-time.After(leasePoll):
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -196,7 +197,8 @@ func Canonical(input json.RawMessage) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(input))
 	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil || dec.More() {
+	err := dec.Decode(&v)
+	if _, rest := dec.Token(); err != nil || rest != io.EOF {
 		v = string(input)
 	}
 	var out bytes.Buffer

@@ -91,7 +91,7 @@ func TestAHashBindsTheCanonicalInput(t *testing.T) {
 	if got := Hash(json.RawMessage(" {\"b\": \"<x>\",\n\"a\":1.50}")); got != same {
 		t.Error("spaces or the order of keys change the hash")
 	}
-	for _, other := range []string{`{"a":1.5,"b":"<x>"}`, `{"a":1.50,"b":"<y>"}`, `{"a":1.50}`, `{"a":1.50,"b":"<x>","c":null}`, `[]`, ``, `{"a":1.50,"b":"<x>"} {}`} {
+	for _, other := range []string{`{"a":1.5,"b":"<x>"}`, `{"a":1.50,"b":"<y>"}`, `{"a":1.50}`, `{"a":1.50,"b":"<x>","c":null}`, `[]`, ``, `{"a":1.50,"b":"<x>"} {}`, `{"a":1.50,"b":"<x>"}}`} {
 		if Hash(json.RawMessage(other)) == same {
 			t.Errorf("%s has the same hash", other)
 		}
