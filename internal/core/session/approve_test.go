@@ -249,18 +249,18 @@ func TestACancelOfAWaitingCallClosesItsStep(t *testing.T) {
 	}
 }
 
-// effects counts what a tool did across crashes: kills copies the data directory after every
-// commit and in the middle of each run, with the number of runs until then.
+// kills copies the data directory after every commit and in the middle of each run of a tool,
+// with the numbers of runs and of approvals until then.
 type kills struct {
 	snapshots
-	runs   atomic.Int64
-	before []int64
+	runs, approvals atomic.Int64
+	before, given   []int64
 }
 
 func (k *kills) take(done bool) {
 	n := len(k.dirs)
 	if k.commit(done); len(k.dirs) > n {
-		k.before = append(k.before, k.runs.Load())
+		k.before, k.given = append(k.before, k.runs.Load()), append(k.given, k.approvals.Load())
 	}
 }
 
@@ -331,7 +331,7 @@ func TestAnApprovedCallRunsOnceOrNeverThroughKills(t *testing.T) {
 }
 
 // command is a tool whose command calls a callable, as the tool server does.
-func command(r **rig, effects *atomic.Int64) tool.Tool {
+func command(r **rig, effect func()) *counter {
 	return &counter{do: func(ctx context.Context) error {
 		err := (*r).svc.Approvals().Permit(ctx, req1, session.PolicyCall{SessionID: sid, Client: "web", Tool: "surface.messages.send", Input: json.RawMessage(`{"text":"hi"}`)})
 		var f *fault.Error
@@ -339,7 +339,7 @@ func command(r **rig, effects *atomic.Int64) tool.Tool {
 			return fmt.Errorf("%s: %s", f.Code, f.Message)
 		}
 		if err == nil {
-			effects.Add(1)
+			effect()
 		}
 		return err
 	}}
@@ -381,7 +381,7 @@ func TestACallOfARunningCommandIsRepeatedAfterTheApproval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r *rig
 			var effects atomic.Int64
-			r = newRig(t, rigOptions{do: repeats, tools: []tool.Tool{command(&r, &effects)}, change: onlyCallables})
+			r = newRig(t, rigOptions{do: repeats, tools: []tool.Tool{command(&r, func() { effects.Add(1) })}, change: onlyCallables})
 			r.send(req1, "m1", event.Prompt, "go", from(operator))
 			p := r.pauses(1)
 			if p.Call == nil || p.Call.Tool != "surface.messages.send" || p.Call.Input != `{"text":"hi"}` || effects.Load() != 0 {
@@ -397,46 +397,62 @@ func TestACallOfARunningCommandIsRepeatedAfterTheApproval(t *testing.T) {
 	}
 }
 
-// An approval of a callable holds for one call, even if the process is killed anywhere.
-func TestAnApprovedCallableRunsOnceOrNeverThroughKills(t *testing.T) {
+// An approval of a callable holds for one call, even if the process is killed anywhere and runs
+// the command again. The control needs no approval.
+func TestAnApprovalOfACallableIsUsedOnceThroughKills(t *testing.T) {
 	dbtest.FileOnly(t)
-	k := &kills{snapshots: snapshots{t: t, root: t.TempDir(), src: t.TempDir(), on: true}}
-	talk := func(r *rig) {
-		r.send(req1, "m1", event.Prompt, "go", from(operator))
-		for n := 1; ; n++ { // after some kills, the model asks again
-			ended := false
-			waitUntil(t, "the question or the end", func() bool {
-				s := r.state()
-				if ended = slices.Contains(s.Ended, req1); ended {
-					return true
-				}
-				p := s.OpenPause()
-				if p == nil || p.Number < n {
-					return false
-				}
-				n = p.Number
-				return true
-			})
-			if ended {
-				return
-			}
-			r.send(req1, fmt.Sprintf("a%d", n), event.Steer, "once", from(operator), func(m *event.RequestMessage) { m.AnswersPause = n })
-		}
-	}
-	var r *rig
-	r = newRig(t, rigOptions{dir: k.src, do: repeats, tools: []tool.Tool{command(&r, &k.runs)}, change: onlyCallables, onCommit: k.take})
-	talk(r)
-	k.set(false)
-	r.stop()
-	for i, dir := range k.dirs {
+	excess := func(t *testing.T, change func(*session.Options)) (found int) {
+		k := &kills{snapshots: snapshots{t: t, root: t.TempDir(), src: t.TempDir(), on: true}}
 		var r *rig
-		var effects atomic.Int64
-		r = newRig(t, rigOptions{dir: dir, do: repeats, tools: []tool.Tool{command(&r, &effects)}, change: onlyCallables})
-		talk(r)
-		if asked := int64(r.state().Epoch); k.before[i]+effects.Load() > 1 {
-			t.Errorf("kill %d: %d effects before, %d after, epoch %d", i, k.before[i], effects.Load(), asked)
-		}
-		r.checkPaired()
+		r = newRig(t, rigOptions{dir: k.src, do: repeats, tools: []tool.Tool{again{command(&r, func() { k.runs.Add(1); k.take(true) })}}, change: change, onCommit: k.take})
+		approveAll(r, &k.approvals)
+		k.set(false)
 		r.stop()
+		for i, dir := range k.dirs {
+			var r *rig
+			var effects, approvals atomic.Int64
+			r = newRig(t, rigOptions{dir: dir, do: repeats, tools: []tool.Tool{again{command(&r, func() { effects.Add(1) })}}, change: change})
+			approveAll(r, &approvals)
+			if k.before[i]+effects.Load() > max(1, k.given[i]+approvals.Load()) {
+				found++
+			}
+			r.checkPaired()
+			r.stop()
+		}
+		return found
+	}
+	if n := excess(t, onlyCallables); n > 0 {
+		t.Errorf("after %d kills, the call ran more often than it was approved", n)
+	}
+	t.Run("control: without an approval it runs again", func(t *testing.T) {
+		if excess(t, nil) == 0 {
+			t.Error("it never ran twice")
+		}
+	})
+}
+
+// approveAll sends a prompt and approves once whatever the request asks, until it ends.
+func approveAll(r *rig, approvals *atomic.Int64) {
+	r.t.Helper()
+	r.send(req1, "m1", event.Prompt, "go", from(operator))
+	for n := 1; ; n++ { // after some kills, the model asks again
+		ended := false
+		waitUntil(r.t, "the question or the end", func() bool {
+			s := r.state()
+			if ended = slices.Contains(s.Ended, req1); ended {
+				return true
+			}
+			p := s.OpenPause()
+			if p == nil || p.Number < n {
+				return false
+			}
+			n = p.Number
+			return true
+		})
+		if ended {
+			return
+		}
+		approvals.Add(1)
+		r.send(req1, fmt.Sprintf("a%d", n), event.Steer, "once", from(operator), func(m *event.RequestMessage) { m.AnswersPause = n })
 	}
 }
