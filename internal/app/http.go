@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/osfile"
 	"lilac/internal/serve/connlimit"
@@ -162,9 +163,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
 			return l, err
 		}
-		select {
-		case <-time.After(portPause):
-		case <-ctx.Done():
+		if !delay.Wait(ctx, portPause) {
 			return nil, context.Cause(ctx)
 		}
 	}

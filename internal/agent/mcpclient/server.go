@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"lilac/internal/agent/egress"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 )
@@ -79,12 +80,8 @@ func (s *server) run(ctx context.Context) {
 		var pause time.Duration
 		failures, pause = s.o.limits.backoff(failures, lived)
 		s.fail(err, pause)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !delay.Wait(ctx, pause) {
 			return
-		case <-timer.C:
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 )
 
@@ -124,7 +125,7 @@ func (r *recorder) channelOf(ctx context.Context, m wireMessage) (channelInfo, b
 			}
 			return i, allowed
 		}
-		if !pause(ctx, lookupPause) {
+		if !delay.Wait(ctx, lookupPause) {
 			return channelInfo{}, false
 		}
 	}
