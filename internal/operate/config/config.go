@@ -16,6 +16,7 @@ import (
 	"lilac/internal/core/webhook"
 	"lilac/internal/foundation/policy"
 	"lilac/internal/model/catalog"
+	"lilac/internal/surfaces/discord"
 	"lilac/internal/telemetry/logs"
 )
 
@@ -189,20 +190,11 @@ func Default() *Config {
 			"gemini":    {Type: OpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai"},
 			"demo":      {Type: Demo},
 		},
-		Limits:    session.DefaultLimitsConfig(),
-		CompactAt: 0.75,
-		Sandbox:   sandbox.DefaultConfig(),
-		Tasks:     task.DefaultConfig(),
-		Surface: Surface{Discord: Discord{
-			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
-			PingAfter: Duration(time.Minute),
-			Pairing:   PairingCode,
-			Backfill:  DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
-			// 25 MiB is above the upload limit of Discord users without a subscription.
-			Attachments: DiscordAttachments{MaxBytes: 25 << 20, Hosts: []string{"cdn.discordapp.com", "media.discordapp.net"}},
-			// This many messages take about 512 MiB, including the full-text index.
-			Cache: DiscordCache{Age: Duration(180 * 24 * time.Hour), Messages: 500_000},
-		}},
+		Limits:      session.DefaultLimitsConfig(),
+		CompactAt:   0.75,
+		Sandbox:     sandbox.DefaultConfig(),
+		Tasks:       task.DefaultConfig(),
+		Surface:     Surface{Discord: discord.DefaultSettings()},
 		Attachments: Attachments{MaxBytes: 25 << 20, MaxTotal: 50 << 20, Keep: Duration(7 * 24 * time.Hour)},
 		Router:      router.DefaultConfig(),
 		Log:         logs.DefaultConfig(),
