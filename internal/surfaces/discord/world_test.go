@@ -3,9 +3,11 @@ package discord_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +22,14 @@ import (
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/logtest"
 )
+
+func TestMain(m *testing.M) {
+	// The parallel tests wait for pauses of the adapter, not for the processor.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err) // the flag always exists in a test
+	}
+	os.Exit(m.Run())
+}
 
 // world is a fake Discord with one server, one channel and two users, together with the adapter's
 // dependencies.
