@@ -3,7 +3,6 @@ package discord_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,14 +19,12 @@ import (
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/logtest"
 )
 
 func TestMain(m *testing.M) {
-	// The parallel tests wait for pauses of the adapter, not for the processor.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err) // the flag always exists in a test
-	}
+	effort.SideBySide(8)
 	os.Exit(m.Run())
 }
 
