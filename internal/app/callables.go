@@ -67,7 +67,7 @@ func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err
 		return fmt.Errorf("find our own program: %w", err)
 	}
 	c.mcp = newMCP(c.base, c.sockets.Path)
-	c.foreign = &callables.MCP{Servers: c.mcp, Keep: files.Keep}
+	c.foreign = &callables.MCP{Servers: c.mcp, Keep: files.Keep, Forms: forms{c.base}}
 	c.server, err = toolserver.New(toolserver.Options{
 		Callables: c.families(files), Source: c.foreign,
 		Alive:     c.worksFor,

@@ -15,6 +15,7 @@ import (
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
@@ -66,6 +67,17 @@ func mcpOptions(cfg *config.Config, box sandbox.Sandbox, dir string) mcpclient.O
 			Limits: sandbox.Limits{MemoryBytes: int64(l.Memory), Processes: l.Processes, DiskBytes: int64(l.Disk)},
 		},
 	}
+}
+
+// forms asks people what MCP servers want to know. The runner is built after the tools.
+type forms struct{ *base }
+
+func (f forms) Answer(ctx context.Context, call session.FormCall, form session.Form) (reply string, answered bool, err error) {
+	return f.runner.Forms().Answer(ctx, call, form)
+}
+
+func (f forms) Used(ctx context.Context, call session.FormCall) error {
+	return f.runner.Forms().Used(ctx, call)
 }
 
 // mcpParts returns the health of the MCP servers, if there are any. The report is public, so

@@ -21,5 +21,6 @@
 // of Servers guards its map, that of a server its state; the former is taken first, and no
 // I/O happens under either.
 //
-// The client announces no capabilities: no sampling and no roots.
+// The client has one capability: elicitation. A server may ask a person something during a
+// call ([People]). It must not use the model or the files (no sampling and no roots).
 package mcpclient

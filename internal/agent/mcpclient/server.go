@@ -148,6 +148,7 @@ type connection struct {
 	offer             Offer
 	product, protocol string
 	progress          *progress
+	askings           *askings
 	// stop ends the connection with a cause.
 	stop context.CancelCauseFunc
 	// over is closed when the connection has ended.
@@ -164,7 +165,7 @@ var errHung = fault.New(fault.Unavailable, "it did not answer %d calls in a row 
 func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	live := &connection{progress: &progress{}, stop: stop, over: make(chan struct{})}
+	live := &connection{progress: &progress{}, askings: &askings{}, stop: stop, over: make(chan struct{})}
 	defer close(live.over)
 	var transport mcp.Transport
 	var started *process
@@ -248,7 +249,10 @@ func (s *server) begin(ctx context.Context, transport mcp.Transport, live *conne
 	})()
 	client := mcp.NewClient(&mcp.Implementation{Name: "lilac", Title: "Lilac", Version: cmp.Or(s.o.Version, "dev")}, &mcp.ClientOptions{
 		// Without roots and sampling: a server must not ask for them.
-		Capabilities:                &mcp.ClientCapabilities{},
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
+			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
+		}},
+		ElicitationHandler:          live.askings.handle,
 		ProgressNotificationHandler: live.progress.handle,
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.notices.add(ToolsChanged, "") },
 		PromptListChangedHandler:    func(context.Context, *mcp.PromptListChangedRequest) { s.notices.add(PromptsChanged, "") },

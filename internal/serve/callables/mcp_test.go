@@ -29,10 +29,10 @@ func (f *fakeMCP) Offers() []mcpclient.Offer {
 
 func (f *fakeMCP) Settle(context.Context) {}
 
-func (f *fakeMCP) Call(_ context.Context, server, tool string, in json.RawMessage, show func(string)) (mcpclient.Result, error) {
+func (f *fakeMCP) Call(_ context.Context, server, tool string, in json.RawMessage, people mcpclient.People) (mcpclient.Result, error) {
 	f.called = append(f.called, server+"."+tool+string(in))
-	if show != nil {
-		show("half way")
+	if people.Show != nil {
+		people.Show("half way")
 	}
 	switch tool {
 	case "bash":
