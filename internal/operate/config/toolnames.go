@@ -30,7 +30,7 @@ func (c *Config) SurfaceTools(client string, channels ...string) grant.Grant {
 		return g
 	case "web":
 		return grant.Of(c.Surface.Web.Tools.Tools("surface.web.tools"))
-	case "terminal":
+	case "terminal", "acp":
 		return grant.Of(c.Surface.Terminal.Tools.Tools("surface.terminal.tools"))
 	}
 	return nil
