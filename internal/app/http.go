@@ -106,6 +106,7 @@ func (w *webServer) build() {
 		Pairings:  w.pairings(),
 		MCP:       w.mcp.Status,
 		MCPServer: w.callables.overMCP(),
+		OpenAI:    w.openAI(stopping),
 		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now,
 	})))

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/core/webhook"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
 	"lilac/internal/model/catalog"
 	"lilac/internal/surfaces/discord"
@@ -43,6 +44,7 @@ type Config struct {
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
 	MCPServers     map[string]mcpclient.ServerConfig `json:"mcpServers,omitempty" jsonschema:"Servers of the Model Context Protocol (MCP), by name, in the form that other products use. Their tools are callables mcp.NAME.TOOL; tools settings say which requests may use them."`
 	MCP            MCP                               `json:"mcp,omitempty" jsonschema:"The Model Context Protocol (MCP): Lilac as a server, and tools of other servers for the model itself."`
+	V1             V1                                `json:"v1,omitempty" jsonschema:"An API at /v1 for clients of OpenAI's API: chat completions, responses, and models. Without tokens, it is off."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Attachments    Attachments                       `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
@@ -162,6 +164,17 @@ type Price struct {
 type MCP struct {
 	Serve bool     `json:"serve,omitempty" jsonschema:"Whether /mcp offers the callables to other programs. They need a token of lilac tools token create."`
 	Pin   []string `json:"pin,omitempty" jsonschema:"Tools of MCP servers that the model sees as tools of its own, in addition, for small models: mcp.SERVER.TOOL. A conversation keeps those with which it began."`
+}
+
+// V1 configures the API for clients of OpenAI's API.
+type V1 struct {
+	Tokens map[string]V1Token `json:"tokens,omitempty" jsonschema:"Programs that may call, by name. Each has its own conversations; their client is v1-NAME, which channels can name."`
+}
+
+// A V1Token is a program that may call /v1.
+type V1Token struct {
+	Token Secret       `json:"token,omitempty" jsonschema:"The API key of the program, at least 16 characters. Prefer ${NAME}, which reads an environment variable."`
+	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests of the program may use."`
 }
 
 // Tools configures the address of the tool server, in addition to its socket.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
@@ -33,6 +34,13 @@ func (c *Config) SurfaceTools(client string, channels ...string) grant.Grant {
 	case "terminal", "acp":
 		return grant.Of(c.Surface.Terminal.Tools.Tools("surface.terminal.tools"))
 	}
+	if name, ok := strings.CutPrefix(client, v1Client); ok {
+		program, known := c.V1.Tokens[name]
+		if !known { // the operator removed the token
+			return grant.Of(grant.Tools{From: "v1.tokens", Allow: grant.Reading})
+		}
+		return grant.Of(program.Tools.Tools("v1.tokens." + name + ".tools"))
+	}
 	return nil
 }
 
@@ -57,6 +65,9 @@ var KnownTools = []string{
 func (c *Config) toolLists() map[string]grant.Config {
 	out := map[string]grant.Config{
 		"surface.discord.tools": c.Surface.Discord.Tools, "surface.web.tools": c.Surface.Web.Tools, "surface.terminal.tools": c.Surface.Terminal.Tools,
+	}
+	for name, program := range c.V1.Tokens {
+		out["v1.tokens."+name+".tools"] = program.Tools
 	}
 	for name, r := range c.Rules {
 		out["rules."+name+".tools"] = r.Tools

@@ -93,6 +93,9 @@ func New(o Options) http.Handler {
 	if o.MCPServer != nil {
 		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer)) // like needsToken, with other tokens
 	}
+	if o.OpenAI != nil {
+		mux.Handle("/v1/", traffic.watch("/v1/", o.OpenAI)) // likewise
+	}
 	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(needsToken, a.otherPaths(), a.refuse)))
 	refuse := func(w http.ResponseWriter, r *http.Request, err error) {
 		traffic.watch(otherRoutes, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.refuse(w, r, err) })).ServeHTTP(w, r)

@@ -69,6 +69,9 @@ type Options struct {
 	Operators Operators
 	// MCPServer serves /mcp and checks its own tokens; nil means that there is no such path.
 	MCPServer http.Handler
+	// OpenAI serves the paths below /v1/ and checks its own tokens; nil means that there are
+	// no such paths.
+	OpenAI http.Handler
 	// MCP lists the MCP servers; nil means that there are none.
 	MCP     func() []mcpclient.Status
 	Sources *Sources

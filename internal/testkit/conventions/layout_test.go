@@ -73,7 +73,8 @@ var neighbors = map[string]string{
 	"core/workflow":    "core/kernel core/outbox core/surface",
 
 	"serve/callables":  "serve/toolserver serve/toolwire",
-	"serve/httpapi":    "serve/origin serve/toolserver",
+	"serve/httpapi":    "serve/origin serve/prompting serve/toolserver",
+	"serve/openaiapi":  "serve/prompting",
 	"serve/mcpserver":  "serve/toolserver serve/toolwire",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
