@@ -142,7 +142,7 @@ func (c *toolService) callableSurfaces() (out callables.Surfaces) {
 // families returns all callables.
 func (c *toolService) families(files *builtin.Attachments) []toolserver.Callable {
 	surfaces := c.callableSurfaces()
-	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{c.base}), callables.Workflow(surfaces, c.workflows, c.asker), callables.Background(backgroundTasks{c.base}), callables.Attachments(files))
+	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{c.base}), callables.Workflow(surfaces, c.workflows, c.asker), callables.Background(backgroundTasks{c.base}), callables.Attachments(files), callables.Skills(c.readSkill))
 }
 
 // publisher publishes the events that commands emit.

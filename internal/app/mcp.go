@@ -63,7 +63,7 @@ func mcpOptions(cfg *config.Config, box sandbox.Sandbox, dir string) mcpclient.O
 	return mcpclient.Options{
 		Sandbox: box, Dir: dir, TmpBytes: int64(l.Tmp),
 		Policy: sandbox.Policy{
-			Workspace: cfg.Workspace, Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(cfg.Sandbox),
+			Workspace: cfg.Workspace, Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(cfg),
 			Limits: sandbox.Limits{MemoryBytes: int64(l.Memory), Processes: l.Processes, DiskBytes: int64(l.Disk)},
 		},
 	}

@@ -68,7 +68,7 @@ func toolOptions(cfg *config.Config, box sandbox.Sandbox, dir string, files *bui
 	}
 	return builtin.Options{
 		Workspace: cfg.Workspace, Sandbox: box, Logger: logger,
-		Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(s), Egress: proxy, Access: access,
+		Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(cfg), Egress: proxy, Access: access,
 		Limits: sandbox.Limits{
 			MemoryBytes: int64(s.Limits.Memory), Processes: s.Limits.Processes,
 			DiskBytes: int64(s.Limits.Disk), OutputBytes: int64(s.Limits.Output),
@@ -77,8 +77,12 @@ func toolOptions(cfg *config.Config, box sandbox.Sandbox, dir string, files *bui
 	}, nil
 }
 
-func binds(s sandbox.Config) []sandbox.Bind {
+func binds(cfg *config.Config) []sandbox.Bind {
+	s := cfg.Sandbox
 	var out []sandbox.Bind
+	for _, path := range cfg.SkillLibrary().Outside() {
+		out = append(out, sandbox.Bind{Source: path})
+	}
 	for _, path := range s.ReadOnly {
 		out = append(out, sandbox.Bind{Source: path})
 	}

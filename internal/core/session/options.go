@@ -30,6 +30,12 @@ type Options struct {
 	Tables Tables
 	// Model returns the model of a session's next request.
 	Model func(ctx context.Context, s Session) (llm.Model, error)
+	// Opening returns what a conversation that begins now knows besides its instructions, such
+	// as a catalog. It stays as it is until a compaction. nil means nothing.
+	Opening func(ctx context.Context, client, sessionID string) string
+	// Lasting returns what of messages that a compaction removes must stay in the conversation
+	// as it is; nil means nothing. size bounds it, in bytes.
+	Lasting func(removed []chat.Message, size int) string
 	// ChannelInstructions returns the instructions of a session's channel; nil means
 	// that there are none.
 	ChannelInstructions func(q db.Queryer, s Session) string
