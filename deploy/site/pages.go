@@ -33,6 +33,7 @@ var parts = []struct {
 	{"Start", [][2]string{{"index", "docs/start.md"}, {"install", "docs/install.md"}}},
 	{"Guides", [][2]string{
 		{"terminal", "docs/terminal.md"},
+		{"editors", "docs/editors.md"},
 		{"discord", "docs/discord.md"},
 		{"models", "docs/models.md"},
 		{"sources", "docs/sources.md"},

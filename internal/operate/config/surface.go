@@ -14,7 +14,7 @@ import (
 type Surface struct {
 	Discord  discord.Settings `json:"discord,omitempty" jsonschema:"Discord. Without a token, it is off."`
 	Web      LocalSurface     `json:"web,omitempty" jsonschema:"The web page and the API."`
-	Terminal LocalSurface     `json:"terminal,omitempty" jsonschema:"Conversations of lilac chat."`
+	Terminal LocalSurface     `json:"terminal,omitempty" jsonschema:"Conversations of lilac chat, and of editors (lilac acp)."`
 }
 
 // A LocalSurface configures a surface of the server itself.

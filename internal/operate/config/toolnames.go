@@ -31,7 +31,7 @@ func (c *Config) SurfaceTools(client string, channels ...string) grant.Grant {
 		return g
 	case "web":
 		return grant.Of(c.Surface.Web.Tools.Tools("surface.web.tools"))
-	case "terminal":
+	case "terminal", "acp":
 		return grant.Of(c.Surface.Terminal.Tools.Tools("surface.terminal.tools"))
 	}
 	if name, ok := strings.CutPrefix(client, v1Client); ok {

@@ -1,11 +1,11 @@
 package terminal
 
 import (
-	"fmt"
 	"strings"
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/text"
+	"lilac/internal/operate/transcript"
 )
 
 // wokenBy shows environment events that wake the agent as one quiet line.
@@ -13,8 +13,8 @@ func (c *conversation) wokenBy(t event.Type, p payload) {
 	family, what, _ := strings.Cut(string(t), ".")
 	switch {
 	case family == "background_task":
-		if words := taskEnds(); words[what] != "" {
-			c.note(taskEnded(p.Description, words[what]))
+		if words := transcript.TaskEnds(); words[what] != "" {
+			c.note(transcript.TaskEnded(p.Description, words[what]))
 		}
 	case family == "session":
 		if t == event.SessionUpdated && p.Title != "" {
@@ -24,15 +24,6 @@ func (c *conversation) wokenBy(t event.Type, p payload) {
 	default:
 		c.note("Event " + text.SingleLine(string(t)))
 	}
-}
-
-// taskEnds are the words for the ends of a background task.
-func taskEnds() map[string]string {
-	return map[string]string{"completed": "finished", "failed": "failed", "timeout": "ran out of time", "stopped": "was stopped"}
-}
-
-func taskEnded(description, how string) string {
-	return fmt.Sprintf("The task “%s” %s", text.SingleLine(description), how)
 }
 
 // maxEvents limits the lines about events that wait.

@@ -13,6 +13,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/terminal/markdown"
+	"lilac/internal/operate/transcript"
 )
 
 // waitsForAnswer is the phase of a request with an open question.
@@ -308,7 +309,7 @@ func (c *conversation) tool(p payload) {
 	}
 	b := &c.blocks[at]
 	b.name = cmp.Or(text.SingleLine(p.Name), b.name)
-	if what := describe(p.Display, p.Name, p.Args); what != "" {
+	if what := transcript.Describe(p.Display, p.Name, p.Args); what != "" {
 		b.text = what
 	}
 	if p.Status == event.ToolEnd {
@@ -325,26 +326,6 @@ func (c *conversation) tool(p payload) {
 // endedBefore reports whether the printed blocks have the tool already.
 func (c *conversation) endedBefore(p payload) bool {
 	return slices.ContainsFunc(c.blocks[:c.printed], func(b block) bool { return b.kind == kindTool && b.id == p.ToolCallID && b.request == p.RequestID })
-}
-
-// describe returns what a tool call does, in one line.
-func describe(display, name string, args json.RawMessage) string {
-	if s := text.SingleLine(display); s != "" {
-		return strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(s, name), ":"))
-	}
-	var fields map[string]any
-	if json.Unmarshal(args, &fields) != nil {
-		return text.SingleLine(string(args))
-	}
-	for _, known := range []string{"command", "file_path", "path", "pattern", "query", "url", "description", "callable"} {
-		if s, ok := fields[known].(string); ok && s != "" {
-			return text.SingleLine(s)
-		}
-	}
-	if len(fields) == 0 {
-		return ""
-	}
-	return text.SingleLine(string(args))
 }
 
 // finish shows the end of a request.

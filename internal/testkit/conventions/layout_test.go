@@ -78,10 +78,12 @@ var neighbors = map[string]string{
 	"serve/mcpserver":  "serve/toolserver serve/toolwire",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
-	"operate/doctor":   "operate/client operate/config",
-	"operate/setup":    "operate/config",
-	"operate/toolcli":  "serve/toolwire",
-	"operate/terminal": "operate/client operate/terminal/markdown",
+	"operate/doctor":     "operate/client operate/config",
+	"operate/setup":      "operate/config",
+	"operate/toolcli":    "serve/toolwire",
+	"operate/transcript": "operate/client",
+	"operate/acp":        "operate/client operate/transcript",
+	"operate/terminal":   "operate/client operate/terminal/markdown operate/transcript",
 
 	"app":     "app/observe",
 	"app/cli": "app",
