@@ -15,7 +15,11 @@ func (r runnerPorts) opening(ctx context.Context, client, sessionID string) stri
 	if err != nil {
 		r.Logger.WarnContext(ctx, "cannot list the skills", "error", fault.ToWire(err).Message)
 	}
-	return catalog
+	index, err := remembered(r).index(ctx, client, sessionID)
+	if err != nil && ctx.Err() == nil {
+		r.Logger.WarnContext(ctx, "cannot read the memory", "session_id", sessionID, "error", err)
+	}
+	return strings.TrimSpace(catalog + "\n\n" + index)
 }
 
 // readSkill reads a trusted skill.

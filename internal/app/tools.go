@@ -97,7 +97,7 @@ func binds(cfg *config.Config) []sandbox.Bind {
 // into the workspace.
 func masked(cfg *config.Config) []string {
 	out := append([]string{}, cfg.Sandbox.Hidden...)
-	for _, path := range []string{cfg.File, cfg.Bus.PasswordFile, cfg.Bus.SentinelPasswordFile} {
+	for _, path := range []string{cfg.File, cfg.Bus.PasswordFile, cfg.Bus.SentinelPasswordFile, cfg.Memory.Dir} {
 		if path != "" && !within(path, cfg.Workspace) {
 			out = append(out, path)
 		}
