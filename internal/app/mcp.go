@@ -57,10 +57,29 @@ func publishNotice(ctx context.Context, intake *environment.Intake, n mcpclient.
 	return err
 }
 
+// MCPLogins returns the logins of MCP servers, which only this program can read.
+func MCPLogins(cfg *config.Config) *mcpclient.Vault {
+	return &mcpclient.Vault{File: filepath.Join(cfg.DataDir, "mcp-logins.json"), KeyFile: filepath.Join(cfg.DataDir, "mcp-logins.key")}
+}
+
+// LogInToMCP lets a person log in to a configured MCP server, and keeps the login.
+func LogInToMCP(ctx context.Context, cfg *config.Config, key string, show func(address string)) error {
+	entry, ok := cfg.MCPServers[key]
+	if !ok {
+		return fault.New(fault.NotFound, "There is no MCP server %q in the configuration.%s", key, fault.DidYouMean(key, slices.Collect(maps.Keys(cfg.MCPServers))))
+	}
+	login, err := mcpclient.LogIn(ctx, entry, mcpclient.LoginOptions{Show: show})
+	if err != nil {
+		return err
+	}
+	return MCPLogins(cfg).Save(key, login)
+}
+
 // mcpOptions returns options with which stdio servers run as the agent's commands do.
 func mcpOptions(cfg *config.Config, box sandbox.Sandbox, dir string) mcpclient.Options {
 	l := cfg.Sandbox.Limits
 	return mcpclient.Options{
+		Logins:  MCPLogins(cfg),
 		Sandbox: box, Dir: dir, TmpBytes: int64(l.Tmp),
 		Policy: sandbox.Policy{
 			Workspace: cfg.Workspace, Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(cfg),

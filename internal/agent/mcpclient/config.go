@@ -38,6 +38,8 @@ type ServerConfig struct {
 	Internal bool             `json:"internal,omitempty" jsonschema:"Whether the name in url may point to this machine or a private network. Addresses and localhost in url are allowed anyway."`
 	Watch    []string         `json:"watch,omitempty" jsonschema:"URIs of resources to subscribe to. Each update becomes an event mcp.resource.updated."`
 
+	OAuth *OAuthConfig `json:"oauth,omitempty" jsonschema:"The registration of Lilac with the authorization server of an HTTP server that needs a login. Then log in with lilac mcp login."`
+
 	Description   string   `json:"description,omitempty" jsonschema:"A note for people."`
 	AutoApprove   []string `json:"autoApprove,omitempty" jsonschema:"Ignored; other products have it. Use tools: {allow: […], deny: […]} of a channel, rule, or surface."`
 	AlwaysAllow   []string `json:"alwaysAllow,omitempty" jsonschema:"Ignored, as autoApprove."`
@@ -128,6 +130,12 @@ func (c ServerConfig) Check(field string) error {
 		if _, err := c.endpoint(); err != nil {
 			bad(".url", "%q is not an address such as https://mcp.example.org/mcp.", c.URL)
 		}
+	}
+	if c.OAuth != nil {
+		if c.transport() != transportHTTP {
+			bad(".oauth", "%s.oauth is for servers with a url.", field)
+		}
+		found = append(found, c.OAuth.check(field+".oauth"))
 	}
 	for name := range c.Env {
 		if !environmentName().MatchString(name) {

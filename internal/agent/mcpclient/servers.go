@@ -26,6 +26,8 @@ type Options struct {
 	// Dir is a private directory for sockets, and for the working directories of servers
 	// that may not write in the workspace.
 	Dir string
+	// Logins keeps the logins of servers with oauth; nil means that there are none.
+	Logins Logins
 	// Publish publishes what a server has announced; nil drops it.
 	Publish func(ctx context.Context, n Notice) error
 	Version string
