@@ -41,7 +41,7 @@ func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Home, b.homes = homes.of, homes
+	opts.Home, b.homes, opts.KeepPicture = homes.of, homes, b.blobs.Put
 	tools, err := builtin.New(opts)
 	if err != nil {
 		return nil, fmt.Errorf("build the tools: %w", err)

@@ -255,6 +255,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		Model: model, Tools: r.tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
 		Permit: r.permit, Lasting: opt.Lasting,
+		Inline: func(ctx context.Context, m chat.Message) chat.Message { return r.inlineBlobs(ctx, m, false) },
 	}, in, r.host())
 }
 
