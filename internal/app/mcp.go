@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/environment"
+	external "lilac/internal/core/program"
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
@@ -28,6 +30,9 @@ func newMCP(b *base, dir string) *mcpclient.Servers {
 	o.Home = func(name string) (string, error) { return b.homes.ofServer(name) }
 	o.Version, o.Logger = b.Version, b.Logger
 	o.Publish = func(ctx context.Context, n mcpclient.Notice) error { return publishNotice(ctx, b.sources.intake, n) }
+	o.Emit = func(ctx context.Context, server string, data json.RawMessage) error {
+		return emitEvent(ctx, b.sources.intake, server, data)
+	}
 	servers := mcpclient.New(o)
 	servers.Set(b.Config.MCPServers)
 	return servers
@@ -73,6 +78,17 @@ func LogInToMCP(ctx context.Context, cfg *config.Config, key string, show func(a
 		return err
 	}
 	return MCPLogins(cfg).Save(key, login)
+}
+
+// emitEvent publishes an event of an MCP server that is a source, as a line of a program
+// would be.
+func emitEvent(ctx context.Context, intake *environment.Intake, server string, data json.RawMessage) error {
+	e, _, err := external.Parse("mcp."+server, data, time.Now())
+	if err != nil {
+		return err
+	}
+	_, err = intake.Publish(ctx, environment.SourceID{Kind: environment.SourceMCP, Name: server}, mcpQueue, e, nil)
+	return err
 }
 
 // mcpOptions returns options with which stdio servers run as the agent's commands do.

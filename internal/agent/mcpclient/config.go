@@ -40,6 +40,8 @@ type ServerConfig struct {
 
 	OAuth *OAuthConfig `json:"oauth,omitempty" jsonschema:"The registration of Lilac with the authorization server of an HTTP server that needs a login. Then log in with lilac mcp login."`
 
+	Events bool `json:"events,omitempty" jsonschema:"Whether a stdio server is a source of events: each of its notifications/eventsource/emitted becomes an event for rules, with its own type, as a line of a program under sources does."`
+
 	Description   string   `json:"description,omitempty" jsonschema:"A note for people."`
 	AutoApprove   []string `json:"autoApprove,omitempty" jsonschema:"Ignored; other products have it. Use tools: {allow: […], deny: […]} of a channel, rule, or surface."`
 	AlwaysAllow   []string `json:"alwaysAllow,omitempty" jsonschema:"Ignored, as autoApprove."`
@@ -136,6 +138,9 @@ func (c ServerConfig) Check(field string) error {
 			bad(".oauth", "%s.oauth is for servers with a url.", field)
 		}
 		found = append(found, c.OAuth.check(field+".oauth"))
+	}
+	if c.Events && c.transport() != transportStdio {
+		bad(".events", "%s.events is for servers with a command.", field)
 	}
 	for name := range c.Env {
 		if !environmentName().MatchString(name) {

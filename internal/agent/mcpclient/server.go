@@ -176,6 +176,9 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 			return 0, err
 		}
 		transport = started
+		if s.config.Events && s.o.Emit != nil {
+			transport = emitting{started, s.emit}
+		}
 		defer func() { stop(nil); <-started.done }()
 	default:
 		client, streamable, err := s.remote(stop)

@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -30,6 +31,8 @@ type Options struct {
 	Logins Logins
 	// Publish publishes what a server has announced; nil drops it.
 	Publish func(ctx context.Context, n Notice) error
+	// Emit publishes an event of a server that is a source of events; nil drops it.
+	Emit    func(ctx context.Context, server string, event json.RawMessage) error
 	Version string
 	Logger  *slog.Logger
 
