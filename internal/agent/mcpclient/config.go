@@ -42,6 +42,9 @@ type ServerConfig struct {
 
 	Events bool `json:"events,omitempty" jsonschema:"Whether a stdio server is a source of events: each of its notifications/eventsource/emitted becomes an event for rules, with its own type, as a line of a program under sources does."`
 
+	Channels []string `json:"channels,omitempty" jsonschema:"Only requests in these channels may use the server: IDs of channels, their names in entity.sessions, or clients (web, terminal, discord). A thread counts as its channel. With rules, requests of these rules may use it as well."`
+	Rules    []string `json:"rules,omitempty" jsonschema:"Only requests for events of these rules may use the server, besides those in channels."`
+
 	Description   string   `json:"description,omitempty" jsonschema:"A note for people."`
 	AutoApprove   []string `json:"autoApprove,omitempty" jsonschema:"Ignored; other products have it. Use tools: {allow: […], deny: […]} of a channel, rule, or surface."`
 	AlwaysAllow   []string `json:"alwaysAllow,omitempty" jsonschema:"Ignored, as autoApprove."`

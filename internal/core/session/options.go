@@ -91,8 +91,8 @@ type Surfaces interface {
 	// the first message becomes the title.
 	Title(q db.Queryer, client, sessionID string) string
 	// Grant returns what requests in a session may use, as its surface and channel are
-	// configured.
-	Grant(q db.Queryer, client, sessionID string) (grant.Grant, error)
+	// configured. rules are those whose events the request handles.
+	Grant(q db.Queryer, client, sessionID string, rules []string) (grant.Grant, error)
 	// Instructions builds the model's instructions from the operator's.
 	Instructions(operators, client string) string
 	// Unattended reports whether nobody can answer a question in the client's
@@ -221,7 +221,7 @@ func (plainSurfaces) HasRelay(string) bool                    { return false }
 func (plainSurfaces) Title(db.Queryer, string, string) string { return "" }
 func (plainSurfaces) Instructions(operators, _ string) string { return operators }
 func (plainSurfaces) Unattended(string) bool                  { return false }
-func (plainSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
+func (plainSurfaces) Grant(db.Queryer, string, string, []string) (grant.Grant, error) {
 	return nil, nil
 }
 func (plainSurfaces) NewConversation(string) string { return "" }
