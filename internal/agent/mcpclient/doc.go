@@ -9,6 +9,8 @@
 //     has a network only if its configuration lists hosts.
 //   - An HTTP server is reached through [egress.NewService]: nothing but the configured
 //     address receives a request, a header, or a token.
+//   - A token of a login ([LogIn]) is asked for with the address of its server as the resource,
+//     and sent to this address only.
 //   - Names of tools are below mcp.SERVER, so they can't shadow others. Descriptions and
 //     hints are shown as text of the server, and permit nothing: what may be called is up to
 //     the policy (package grant).

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -175,6 +176,9 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 			return 0, err
 		}
 		transport = started
+		if s.config.Events && s.o.Emit != nil {
+			transport = emitting{started, s.emit}
+		}
 		defer func() { stop(nil); <-started.done }()
 	default:
 		client, streamable, err := s.remote(stop)
@@ -223,7 +227,12 @@ func (s *server) remote(stop context.CancelCauseFunc) (*http.Client, mcp.Transpo
 	client := egress.NewService(egress.ServiceOptions{
 		Origin: endpoint, Internal: s.config.Internal, Headers: headers, BodyBytes: int64(s.o.limits.message), Read: flood.add,
 	})
-	return client, &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}, nil
+	transport := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}
+	if s.config.OAuth != nil && s.o.Logins != nil {
+		d := discovery{endpoint, s.config.Internal}
+		transport.OAuthHandler = &loginHandler{name: s.key, config: s.config, logins: s.o.Logins, client: func(*url.URL) *http.Client { return d.client() }}
+	}
+	return client, transport, nil
 }
 
 // errSlow is the reason when a server does not start in time.

@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -26,8 +27,12 @@ type Options struct {
 	// Dir is a private directory for sockets, and for the working directories of servers
 	// that may not write in the workspace.
 	Dir string
+	// Logins keeps the logins of servers with oauth; nil means that there are none.
+	Logins Logins
 	// Publish publishes what a server has announced; nil drops it.
 	Publish func(ctx context.Context, n Notice) error
+	// Emit publishes an event of a server that is a source of events; nil drops it.
+	Emit    func(ctx context.Context, server string, event json.RawMessage) error
 	Version string
 	Logger  *slog.Logger
 

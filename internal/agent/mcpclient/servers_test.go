@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -295,5 +296,34 @@ func TestBackoff(t *testing.T) {
 	}
 	if pause != maxPause {
 		t.Errorf("the longest pause is %s", pause)
+	}
+}
+
+func TestAServerIsASourceOfEvents(t *testing.T) {
+	for name, source := range map[string]bool{"a source": true, "control: it is none": false} {
+		t.Run(name, func(t *testing.T) {
+			emitted := make(chan string, 8)
+			o := Options{Emit: func(_ context.Context, server string, data json.RawMessage) error {
+				emitted <- server + " " + string(data)
+				return errors.New("refused") // harms nothing
+			}}
+			entry := stdioFake(t, "good")
+			entry.Events = source
+			s := serve(t, o, map[string]ServerConfig{"fake": entry})
+			for _, id := range []string{"e1", "e2"} {
+				if _, err := s.Call(t.Context(), "fake", "emit", input(t, map[string]any{"text": id}), People{}); err != nil {
+					t.Fatal(err)
+				}
+				if !source {
+					continue
+				}
+				if got := <-emitted; got != `fake {"id":"`+id+`","type":"im.message.received","payload":{"n":1}}` {
+					t.Errorf("it emitted %s", got)
+				}
+			}
+			if len(emitted) > 0 {
+				t.Errorf("it emitted %d more", len(emitted))
+			}
+		})
 	}
 }

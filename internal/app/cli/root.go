@@ -113,7 +113,7 @@ func (c *cli) root() *cobra.Command {
 		serveCommand(c), setupCommand(c), chatCommand(c), acpCommand(c),
 		eventsCommand(c), sessionsCommand(c), requestsCommand(c), approvalsCommand(c), pairingCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c),
 		rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c),
-		mcpCommand(c),
+		mcpCommand(c), skillsCommand(c), memoryCommand(c),
 		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), migrateCommand(c),
 		loginCommand(c), updateCommand(c), versionCommand(c),
 	)

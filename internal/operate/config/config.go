@@ -43,6 +43,8 @@ type Config struct {
 	Sandbox        sandbox.Config                    `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
 	MCPServers     map[string]mcpclient.ServerConfig `json:"mcpServers,omitempty" jsonschema:"Servers of the Model Context Protocol (MCP), by name, in the form that other products use. Their tools are callables mcp.NAME.TOOL; tools settings say which requests may use them."`
+	Memory         Memory                            `json:"memory,omitempty" jsonschema:"What the agent remembers between conversations, as plain files."`
+	Skills         Skills                            `json:"skills,omitempty" jsonschema:"Skills: directories with a file SKILL.md that says how to do a kind of work. Lilac finds them in .agents/skills and .claude/skills of the workspace, in ~/.agents/skills, and here. The agent uses those that lilac skills trust has trusted."`
 	MCP            MCP                               `json:"mcp,omitempty" jsonschema:"The Model Context Protocol (MCP): Lilac as a server, and tools of other servers for the model itself."`
 	V1             V1                                `json:"v1,omitempty" jsonschema:"An API at /v1 for clients of OpenAI's API: chat completions, responses, and models. Without tokens, it is off."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
@@ -175,6 +177,19 @@ type V1 struct {
 type V1Token struct {
 	Token Secret       `json:"token,omitempty" jsonschema:"The API key of the program, at least 16 characters. Prefer ${NAME}, which reads an environment variable."`
 	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests of the program may use."`
+}
+
+// Memory configures what the agent remembers between conversations.
+type Memory struct {
+	Off      bool   `json:"off,omitempty" jsonschema:"Whether the agent remembers nothing."`
+	Dir      string `json:"dir,omitempty" jsonschema:"The directory of the notes. Default: memory in dataDir. It must be outside of the workspace and of what commands see, because a conversation must not read the notes of others."`
+	Everyone bool   `json:"everyone,omitempty" jsonschema:"Whether the agent may write notes that every conversation reads, in conversations of the page and the terminal. The operator can always edit them."`
+}
+
+// Skills configures where skills are found.
+type Skills struct {
+	Off   bool     `json:"off,omitempty" jsonschema:"Whether the agent uses no skills."`
+	Paths []string `json:"paths,omitempty" jsonschema:"Further directories whose subdirectories are skills. They precede the other ones."`
 }
 
 // Tools configures the address of the tool server, in addition to its socket.

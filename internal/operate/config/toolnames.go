@@ -55,6 +55,8 @@ func (c *Config) ClientOfChannel(id string) (client string, ok bool) {
 var KnownTools = []string{
 	"ask", "attachment_add", "attachment_download", "bash", "edit", "get_event_info", "glob", "grep", "read", "task", "write",
 	"attachment.add", "attachment.download", "events.publish",
+	"memory.forget", "memory.list", "memory.recall", "memory.remember", "memory.search",
+	"skills.read",
 	"surface.messages.delete", "surface.messages.edit", "surface.messages.list", "surface.messages.read", "surface.messages.search", "surface.messages.send",
 	"surface.reactions.add", "surface.reactions.list", "surface.reactions.remove", "surface.sessions.list",
 	"task.list", "task.output", "task.start", "task.stop",

@@ -224,6 +224,29 @@ type mcpPart struct {
 	URI         string `json:"uri,omitempty"`
 	Name        string `json:"name,omitempty"`
 	Description string `json:"description,omitempty"`
+
+	// data are the bytes of a picture.
+	data []byte
+}
+
+// Picture is a picture in the result of a call.
+type Picture struct {
+	Data     []byte
+	MimeType string
+}
+
+// Pictures returns the pictures in the result of a callable of this package.
+func Pictures(result any) (out []Picture) {
+	value, ok := result.(mcpValue)
+	if !ok {
+		return nil
+	}
+	for _, p := range value.Content {
+		if p.Type == mcpclient.TypeImage && len(p.data) > 0 {
+			out = append(out, Picture{p.data, p.MimeType})
+		}
+	}
+	return out
 }
 
 // value returns the result of a call: a text, if it has only texts, or else its parts.
@@ -250,7 +273,7 @@ func (m *MCP) value(ctx context.Context, caller toolserver.Caller, r mcpclient.R
 }
 
 func (m *MCP) part(ctx context.Context, caller toolserver.Caller, c mcpclient.Content) (mcpPart, error) {
-	out := mcpPart{Type: c.Type, Text: c.Text, MimeType: c.MimeType, URI: c.URI, Name: c.Name, Description: c.Description, Bytes: len(c.Data)}
+	out := mcpPart{Type: c.Type, Text: c.Text, MimeType: c.MimeType, URI: c.URI, Name: c.Name, Description: c.Description, Bytes: len(c.Data), data: c.Data}
 	switch {
 	case len(c.Data) == 0:
 	case caller.Operator != "" || m.Keep == nil:

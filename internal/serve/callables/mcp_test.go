@@ -196,3 +196,17 @@ func TestProgressOfAnMCPToolIsShown(t *testing.T) {
 		t.Errorf("%d %s, shown %q", status, got, shown)
 	}
 }
+
+func TestPicturesOfAResultKeepTheirBytes(t *testing.T) {
+	m := &MCP{Servers: &fakeMCP{}}
+	value, err := m.Tool("s", mcpclient.Tool{Name: "paint", Schema: json.RawMessage(`{"type":"object"}`)}).Call(t.Context(), toolserver.Caller{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Pictures(value); len(got) != 1 || string(got[0].Data) != "png" || got[0].MimeType != "image/png" {
+		t.Errorf("the pictures are %v", got)
+	}
+	if got := Pictures("a text"); got != nil {
+		t.Errorf("a text has the pictures %v", got)
+	}
+}
