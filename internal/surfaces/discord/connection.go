@@ -189,8 +189,11 @@ func (c *connection) dispatch(ctx context.Context, f frame) error {
 	switch f.Type {
 	case "READY":
 		var ready wireReady
-		if err := json.Unmarshal(f.Data, &ready); err != nil || ready.SessionID == "" {
+		if _, err := decodeLenient(f.Data, &ready); err != nil {
 			return fmt.Errorf("decode the gateway's ready event: %w", err)
+		}
+		if ready.SessionID == "" {
+			return errors.New("the gateway's ready event names no session")
 		}
 		next.session, next.resumeURL = ready.SessionID, ready.ResumeURL
 		c.liveSince = time.Now()
