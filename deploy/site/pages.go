@@ -43,7 +43,7 @@ var parts = []struct {
 		{"security", "SECURITY.md"},
 	}},
 	{"Reference", [][2]string{{"commands", ""}, {"configuration", "docs/configuration.md"}, {"events", "docs/events.md"}, {"http", ""}, {"metrics", "docs/metrics.md"}, {"changes", "CHANGELOG.md"}}},
-	{"Explanation", [][2]string{{"nothing-is-lost", "docs/nothing-is-lost.md"}, {"architecture", "docs/architecture.md"}, {"performance", "docs/performance.md"}}},
+	{"Explanation", [][2]string{{"nothing-is-lost", "docs/nothing-is-lost.md"}, {"chaos", "docs/chaos.md"}, {"architecture", "docs/architecture.md"}, {"performance", "docs/performance.md"}}},
 }
 
 // generated are the pages that the program itself describes.
