@@ -105,6 +105,7 @@ func (w *webServer) build() {
 		Approvals: w.runner.Approvals(),
 		Pairings:  w.pairings(),
 		MCP:       w.mcp.Status,
+		RetryMCP:  w.mcp.Retry,
 		MCPServer: w.callables.overMCP(),
 		OpenAI:    w.openAI(stopping),
 		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},

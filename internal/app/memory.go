@@ -81,7 +81,7 @@ func (r remembered) facts(q db.Queryer, client, sessionID string) (memory.Facts,
 		}
 		sessionID = origin
 	}
-	f := memory.Facts{Client: client, SessionID: sessionID, Program: strings.HasPrefix(client, openaiapi.ClientOf(""))}
+	f := memory.Facts{Client: client, SessionID: sessionID, Program: strings.HasPrefix(client, openaiapi.ClientPrefix)}
 	if client != discord.Platform { // also while it is off
 		return f, nil
 	}
@@ -173,7 +173,7 @@ const memoryHead = "# What you remember\n\nNotes from earlier conversations here
 
 // index is the part of the instructions about the memory, or "" if it is off.
 func (r remembered) index(ctx context.Context, client, sessionID string) (string, error) {
-	if r.now.Load().config.Memory.Off {
+	if r.now.Load().config.Memory.Off || r.memory.Empty() {
 		return "", nil
 	}
 	places, _, err := r.placesOf(ctx, client, sessionID)

@@ -25,6 +25,11 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(fakeEnv) {
 	case "":
 		goleak.VerifyTestMain(m)
+	case "conformance":
+		if err := conform(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case "mute": // reads everything and never answers
 		_, _ = os.Stdin.Read(make([]byte, 1<<20))
 		time.Sleep(time.Minute)

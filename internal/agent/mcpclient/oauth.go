@@ -265,6 +265,9 @@ func (c closing) Close() error {
 type LoginOptions struct {
 	// Show shows the address that a person opens in a browser.
 	Show func(address string)
+
+	// dynamic registers a client, which tests of the rest of the protocol need.
+	dynamic bool
 }
 
 // LogIn lets a person permit Lilac the use of a server, and returns the login. It listens on
@@ -331,6 +334,9 @@ func handlerConfig(c ServerConfig, endpoint *url.URL, client *http.Client, o Log
 		cfg.ScopeFilter = func([]string) []string { return c.OAuth.Scopes }
 	}
 	register(cfg, c.OAuth)
+	if o.dynamic {
+		cfg.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{ClientName: "Lilac", RedirectURIs: []string{c.OAuth.RedirectURL()}}}
+	}
 	return cfg
 }
 

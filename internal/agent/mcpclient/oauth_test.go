@@ -128,7 +128,9 @@ func newVault(t testing.TB) *Vault {
 func TestAServerThatNeedsALogin(t *testing.T) {
 	a, vault := newAuthority(t), newVault(t)
 	entry := a.entry(t)
-	s := serve(t, Options{Logins: vault}, map[string]ServerConfig{"my server": entry})
+	o := Options{Logins: vault}
+	o.limits.backoff = func(int, time.Duration) (int, time.Duration) { return 1, time.Hour } // only Retry starts it again
+	s := serve(t, o, map[string]ServerConfig{"my server": entry})
 	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "lilac mcp login my server") {
 		t.Fatalf("without a login, the server is %+v", got)
 	}
@@ -145,6 +147,9 @@ func TestAServerThatNeedsALogin(t *testing.T) {
 		t.Errorf("the login is %+v", login)
 	}
 	if err := vault.Save("my server", login); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Retry("my server"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the server works", func() bool { return s.Status()[0].State == Ready })

@@ -42,6 +42,8 @@ type server struct {
 	since    time.Time
 	trouble  string
 	restarts int
+	// again ends the pause before the next start; nil before the first one.
+	again func()
 	// live is the connection while the state is Ready.
 	live *connection
 }
@@ -81,10 +83,21 @@ func (s *server) run(ctx context.Context) {
 		var pause time.Duration
 		failures, pause = s.o.limits.backoff(failures, lived)
 		s.fail(err, pause)
-		if !delay.Wait(ctx, pause) {
+		if !s.rest(ctx, pause) {
 			return
 		}
 	}
+}
+
+// rest waits until the next start. It returns false if ctx ended.
+func (s *server) rest(ctx context.Context, pause time.Duration) bool {
+	resting, stop := context.WithCancel(ctx)
+	defer stop()
+	s.mu.Lock()
+	s.again = stop
+	s.mu.Unlock()
+	delay.Wait(resting, pause)
+	return ctx.Err() == nil
 }
 
 func (s *server) set(state State, live *connection) {

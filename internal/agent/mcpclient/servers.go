@@ -181,6 +181,21 @@ func (s *Servers) find(name string) (*server, error) {
 	return nil, fault.New(fault.NotFound, "There is no MCP server %q.%s", name, fault.DidYouMean(name, slices.Collect(maps.Keys(s.servers))))
 }
 
+// Retry starts a server at once, by its name or its key in the configuration, if it waits
+// for its next start.
+func (s *Servers) Retry(name string) error {
+	one, err := s.find(Name(name))
+	if err != nil {
+		return err
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.again != nil {
+		one.again()
+	}
+	return nil
+}
+
 // Offers lists what the servers that work offer, by name of the server.
 func (s *Servers) Offers() (out []Offer) {
 	for _, one := range s.sorted() {

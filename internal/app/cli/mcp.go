@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func mcpCommand(c *cli) *cobra.Command {
 		Short: "Log in to an MCP server with a browser",
 		Long: "Prints an address to open in a browser on this machine. When you have agreed there, Lilac keeps the tokens,\n" +
 			"encrypted, for this server only. The server needs oauth: {clientId: …} in the configuration. If Lilac runs, it\n" +
-			"connects within five minutes, or at once after a restart.",
+			"connects at once.",
 		Example: "  lilac mcp login github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,6 +108,13 @@ func mcpCommand(c *cli) *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(c.out, "Logged in to %s.\n", args[0])
+			server, err := c.connect()
+			if err == nil {
+				err = server.Call(cmd.Context(), "POST", "/tools/mcp/"+url.PathEscape(args[0])+"/retry", nil, nil)
+			}
+			if err != nil { // the login counts all the same
+				fmt.Fprintln(c.out, "Lilac uses the login when it starts the server next.")
+			}
 			return nil
 		},
 	}

@@ -177,6 +177,12 @@ func (s *Store) List(places ...Place) (out []Note, err error) {
 	return out, nil
 }
 
+// Empty reports whether nothing was ever remembered.
+func (s *Store) Empty() bool {
+	_, err := os.Stat(s.Dir)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // Index returns the notes of places as a list for the model.
 func (s *Store) Index(places ...Place) (string, error) {
 	var b strings.Builder

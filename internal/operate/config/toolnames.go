@@ -9,6 +9,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/serve/openaiapi"
 )
 
 // SourceTools implements [environment.SourceTools].
@@ -34,7 +35,7 @@ func (c *Config) SurfaceTools(client string, channels ...string) grant.Grant {
 	case "terminal", "acp":
 		return grant.Of(c.Surface.Terminal.Tools.Tools("surface.terminal.tools"))
 	}
-	if name, ok := strings.CutPrefix(client, v1Client); ok {
+	if name, ok := strings.CutPrefix(client, openaiapi.ClientPrefix); ok {
 		program, known := c.V1.Tokens[name]
 		if !known { // the operator removed the token
 			return grant.Of(grant.Tools{From: "v1.tokens", Allow: grant.Reading})

@@ -9,9 +9,6 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// v1Client begins the clients of conversations of the API at /v1.
-const v1Client = "v1-"
-
 // maxV1Tokens bounds the programs that may call /v1.
 const maxV1Tokens = 100
 

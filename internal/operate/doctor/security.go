@@ -14,6 +14,7 @@ import (
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
+	"lilac/internal/serve/openaiapi"
 	"lilac/internal/surfaces/discord"
 )
 
@@ -227,6 +228,9 @@ func (p Patient) openTools() (out []Finding) {
 				places = append(places, struct{ name, client, channel string }{"channel " + id, "discord", id})
 			}
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.V1.Tokens)) {
+		places = append(places, struct{ name, client, channel string }{"v1 " + name, openaiapi.ClientPrefix + name, ""})
 	}
 	for _, at := range places {
 		may := c.SurfaceTools(at.client, at.channel).Filter(acting())

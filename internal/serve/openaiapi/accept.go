@@ -19,11 +19,11 @@ import (
 	"lilac/internal/serve/prompting"
 )
 
-// clientPrefix begins the clients of conversations: v1-NAME.
-const clientPrefix = "v1-"
+// ClientPrefix begins the clients of conversations: v1-NAME.
+const ClientPrefix = "v1-"
 
 // ClientOf returns the client of the conversations of a program.
-func ClientOf(name string) string { return clientPrefix + name }
+func ClientOf(name string) string { return ClientPrefix + name }
 
 // selector says which conversation a call continues.
 type selector struct {
