@@ -72,7 +72,7 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 		Platform: a.Platform(), DB: b.db, Bus: b.bus, Table: b.Seams.Router.around(store.RouterTables{}), Inbox: b.store.Inbox, Cache: cache, Logger: b.Logger,
 		Profile: profile, Replies: profile, Marks: out.marks,
 		Budget:     gateBudget(b),
-		Unreadable: b.gateUnreadable,
+		NoVerdict:  b.gateUnreadable,
 		Settings:   b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})
 	b.workflows.Connect(a.Platform(), workflow.Platform{
