@@ -14,7 +14,7 @@ func TestRulesAreTestedWithoutAServer(t *testing.T) {
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, _, _ := call(t, `{"type":"build.failed","payload":{"branch":"main"}}`, nil, "--config", file, "rules", "test", "-"); !strings.Contains(out, "authority):\nYou watch builds.\n\n") || !strings.Contains(out, "See main.") {
+	if out, _, _ := call(t, `{"type":"build.failed","payload":{"branch":"main"}}`, nil, "--config", file, "rules", "test", "-"); !strings.Contains(out, "authority):\nYou watch builds.\n\n") || !strings.Contains(out, `See "main".`) {
 		t.Errorf("what the agent is told: %s", out)
 	}
 	for event, want := range map[string]string{
