@@ -1,9 +1,12 @@
-package redisbus
+package companion
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -11,60 +14,66 @@ import (
 	"github.com/redis/rueidis"
 
 	"lilac/internal/engine/delivery"
+	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
 
-// Options configure the connection to Redis. Only URL is required.
+// Options configure the connection to Redis and connect it to the bus.
 type Options struct {
-	delivery.Options
-	// URL is redis://user:password@host:port/db, rediss:// for TLS, or either
-	// with the addresses of sentinels and ?master_set=NAME.
+	// URL is redis://user:password@host:port/db, or rediss:// for TLS. Several addresses
+	// (?addr=…) are nodes of a cluster, or sentinels with &master_set=NAME.
 	URL string
 	// Password replaces the one in URL.
 	Password string
 	// SentinelPassword is the password of the sentinels, if they require one.
 	SentinelPassword string
 	// CAFile is a PEM file of certificate authorities to trust in addition to those of
-	// the system.
+	// the system. It is read for each connection.
 	CAFile string
 	// Prefix begins every key; default "lilac".
 	Prefix string
-	// AcceptLoss allows a Redis without an append-only file, which can lose events.
-	AcceptLoss bool
-	// ReplyWithin is the timeout of one exchange with Redis; default three seconds. The
-	// timeout for connecting is half of it.
+	// ReplyWithin is the timeout of one exchange with Redis; default three seconds.
 	ReplyWithin time.Duration
-	// late is called before a pipelined batch is sent. Tests use it to let one batch
-	// overtake another.
-	late func()
-}
 
-// DefaultPrefix is the default of [Options].Prefix.
-const DefaultPrefix = "lilac"
-
-func (o Options) withDefaults() Options {
-	o.Options, o.Prefix, o.ReplyWithin = o.WithDefaults(), cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.ReplyWithin, replyWithin)
-	return o
+	// Store is the id of the database, which owns the prefix.
+	Store string
+	// Log has the events.
+	Log delivery.Log
+	// Topics lists the topics to mirror: all of the log but outputs that have had no
+	// event since a time in Unix milliseconds.
+	Topics func(ctx context.Context, since int64) ([]event.Topic, error)
+	// Publish publishes an event that was handed in as the entry with an id. An error of
+	// the kinds Internal and Unavailable is retried; others reject the entry.
+	Publish func(ctx context.Context, entry string, event []byte) error
+	// Logger gets what happens to the connection; default: discarded.
+	Logger *slog.Logger
 }
 
 const (
-	// replyWithin is well below the five seconds within which work must resume after an
-	// outage, and well above the reply time of a busy machine.
+	// DefaultPrefix is the default of [Options].Prefix.
+	DefaultPrefix = "lilac"
+	// replyWithin is well above the reply time of a busy machine.
 	replyWithin = 3 * time.Second
 	// ringScale is the binary logarithm of the commands that a connection can have in
-	// flight: 256. The forwarder has at most two in flight, readers a few.
-	ringScale = 8
-	// bufferSize is the size of the read and of the write buffer of a connection, in
-	// bytes. The library's default, 512 KiB, suits clients with thousands of commands in
 	// flight.
+	ringScale = 9
+	// bufferSize is the size in bytes of the read and of the write buffer of a
+	// connection. The library's default is 512 KiB.
 	bufferSize = 64 << 10
-	// keepAlive is the TCP keep-alive interval of an idle connection. Commands notice a
-	// broken connection sooner.
+	// keepAlive is the TCP keep-alive interval of an idle connection.
 	keepAlive = 15 * time.Second
 	// topologyEvery is how often the client asks the sentinels for the master, in case
 	// their announcement of a new one was lost.
 	topologyEvery = 2 * time.Second
 )
+
+func (o Options) withDefaults() Options {
+	o.Prefix, o.ReplyWithin = cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.ReplyWithin, replyWithin)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return o
+}
 
 // client returns the options of the rueidis client, or an error if o is invalid.
 func (o Options) client() (rueidis.ClientOption, error) {
@@ -85,30 +94,43 @@ func (o Options) client() (rueidis.ClientOption, error) {
 		}
 	}
 	dialWithin := o.ReplyWithin / 2 // the next attempt follows at once
-	c.ForceSingleClient = c.Sentinel.MasterSet == ""
-	if !c.ForceSingleClient {
+	if c.Sentinel.MasterSet != "" {
 		c.Sentinel.TopologyRefreshInterval = topologyEvery
 		c.Sentinel.Password = o.SentinelPassword
 		c.Sentinel.Dialer.Timeout = dialWithin
 		c.Sentinel.TLSConfig = withoutServerName(c.TLSConfig)
-		c.TLSConfig = withoutServerName(c.TLSConfig)
-	} else if len(c.InitAddress) > 1 {
-		return c, fault.InvalidField("bus.url", "The URL of Redis names several servers. That needs sentinels: add ?master_set=NAME. Redis Cluster is not supported.")
 	}
+	if c.Sentinel.MasterSet != "" || len(c.InitAddress) > 1 {
+		c.TLSConfig = withoutServerName(c.TLSConfig)
+	}
+	// A cluster has one database. Otherwise, the client asks the server what it is.
+	c.ForceSingleClient = c.SelectDB != 0 && c.Sentinel.MasterSet == "" && len(c.InitAddress) == 1
 	c.Dialer.Timeout = dialWithin
 	c.Dialer.KeepAlive = keepAlive
 	c.ConnWriteTimeout = o.ReplyWithin
 	c.DisableCache, c.DisableRetry = true, true
-	// One connection, so that Redis executes commands in the order they were sent.
-	c.PipelineMultiplex = -1
+	c.PipelineMultiplex = -1 // one connection for what does not block
 	c.RingScaleEachConn, c.ReadBufferEachConn, c.WriteBufferEachConn = ringScale, bufferSize, bufferSize
 	c.ClientName = "lilac"
 	return c, nil
 }
 
+// dial connects to Redis.
+func (o Options) dial() (rueidis.Client, error) {
+	c, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	client, err := rueidis.NewClient(c)
+	if err != nil {
+		return nil, o.explain(err)
+	}
+	return client, nil
+}
+
 // withoutServerName makes the client verify each server's certificate against the
-// dialed address, because the sentinels report an address for the master that is not in
-// the URL.
+// dialed address, because sentinels and clusters report addresses that are not in the
+// URL.
 func withoutServerName(c *tls.Config) *tls.Config {
 	if c == nil {
 		return nil
@@ -133,21 +155,6 @@ func authorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// masterSet returns the sentinels' name of the master, or "" without sentinels.
-func (o Options) masterSet() string { return o.parsed().Sentinel.MasterSet }
-
-// hasPassword reports whether a password for the server is set.
-func (o Options) hasPassword() bool { return o.Password != "" || o.parsed().Password != "" }
-
-// parsed returns the options in the URL. Open has already checked that the URL is valid.
-func (o Options) parsed() rueidis.ClientOption {
-	c, _ := rueidis.ParseURL(o.URL)
-	return c
-}
-
-// server returns the name of the server for messages, without secrets.
-func (o Options) server() string { return Server(o.URL) }
-
 // Server returns the host and port, or several of them, in a Redis URL. Show it to the
 // operator only, not to other users.
 func Server(url string) string {
@@ -159,3 +166,8 @@ func Server(url string) string {
 	host, _, _ = strings.Cut(host, "?")
 	return host
 }
+
+// key returns the name of a key below the prefix.
+func (o Options) key(name string) string { return o.Prefix + ":" + name }
+
+func (o Options) stream(topic event.Topic) string { return o.key("s:" + string(topic)) }
