@@ -170,7 +170,7 @@ const (
 func (c *Companion) keep(ctx context.Context, link string, fn func(ctx context.Context, client rueidis.Client, working func()) error) {
 	wait := firstRetry
 	for ctx.Err() == nil {
-		client, err := c.opt.dial()
+		client, err := c.opt.dial(ctx)
 		if err == nil {
 			err = fn(ctx, client, func() {
 				wait = firstRetry

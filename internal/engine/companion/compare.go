@@ -139,7 +139,7 @@ func (m *mirror) ending(ctx context.Context, key string, count int64) (e ending,
 		m.client.B().Xrevrange().Key(key).End("+").Start("-").Count(count).Build())
 	e.last = entryID(0)
 	info, err := replies[0].AsMap()
-	if err != nil && !isReply(err, "ERR no such key") {
+	if err != nil && !isReply(err, "no such key") {
 		return e, err
 	}
 	if last, ok := info["last-generated-id"]; ok {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-
-	"github.com/redis/rueidis"
 )
 
 // Inspection is what a look at Redis finds.
@@ -29,7 +27,7 @@ var writeScript = newScript("#!lua\nreturn 1")
 // do its work.
 func Inspect(ctx context.Context, opt Options) (found Inspection, err error) {
 	opt = opt.withDefaults()
-	client, err := opt.dial()
+	client, err := opt.dial(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -64,7 +62,7 @@ func Inspect(ctx context.Context, opt Options) (found Inspection, err error) {
 // refusesWrites reports whether an error reply says that the server takes no writes.
 // Others prove nothing, because not every server supports scripts with a shebang line.
 func refusesWrites(err error) bool {
-	reply, answered := rueidis.IsRedisErr(err)
+	reply, answered := replyOf(err)
 	if !answered {
 		return true
 	}

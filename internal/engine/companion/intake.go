@@ -94,7 +94,7 @@ func (in *intake) read(ctx context.Context, from string) ([]rueidis.XRangeEntry,
 	key := in.opt.key(keyIn)
 	streams, err := in.client.Do(ctx, in.client.B().Xreadgroup().Group(group, consumer).Count(takeMax).Block(waitFor.Milliseconds()).
 		Streams().Key(key).Id(from).Build()).AsXRead()
-	if rueidis.IsRedisNil(err) {
+	if rueidis.IsRedisNil(err) || isReply(err, "UNBLOCKED") { // the key was deleted meanwhile
 		return nil, nil
 	}
 	return streams[key], err

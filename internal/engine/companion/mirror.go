@@ -333,7 +333,7 @@ func (m *mirror) exchange(ctx context.Context, s script, calls []rueidis.Complet
 			replies[i] = m.client.Do(ctx, s.call(m.client, true, args[3], args[4:]...))
 			err = replies[i].Error()
 		}
-		if _, answered := rueidis.IsRedisErr(err); err != nil && !answered {
+		if _, answered := replyOf(err); err != nil && !answered {
 			return nil, err
 		}
 	}

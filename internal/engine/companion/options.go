@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -115,17 +117,49 @@ func (o Options) client() (rueidis.ClientOption, error) {
 	return c, nil
 }
 
-// dial connects to Redis.
-func (o Options) dial() (rueidis.Client, error) {
+// dial connects to Redis. The connections end with ctx: the library would wait for a read
+// that blocks.
+func (o Options) dial(ctx context.Context) (rueidis.Client, error) {
 	c, err := o.client()
 	if err != nil {
 		return nil, err
+	}
+	c.DialCtxFn = func(dialing context.Context, addr string, d *net.Dialer, secure *tls.Config) (conn net.Conn, err error) {
+		if conn, err = d.DialContext(dialing, "tcp", addr); err != nil {
+			return nil, err
+		}
+		raw := conn
+		conn = &boundConn{Conn: raw, stop: context.AfterFunc(ctx, func() { _ = raw.Close() })}
+		if secure == nil {
+			return conn, nil
+		}
+		if secure.ServerName == "" {
+			secure = secure.Clone()
+			secure.ServerName, _, _ = net.SplitHostPort(addr)
+		}
+		tlsConn := tls.Client(conn, secure)
+		if err := tlsConn.HandshakeContext(dialing); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return tlsConn, nil
 	}
 	client, err := rueidis.NewClient(c)
 	if err != nil {
 		return nil, o.explain(err)
 	}
 	return client, nil
+}
+
+// boundConn is a connection that ends with a context.
+type boundConn struct {
+	net.Conn
+	stop func() bool
+}
+
+// Close closes the connection.
+func (c *boundConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
 }
 
 // withoutServerName makes the client verify each server's certificate against the

@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -26,9 +27,9 @@ var advice = map[string]string{
 // explain returns the error for what Redis answered, or for no answer. Its kind is
 // always Unavailable, because the reason may pass.
 func (o Options) explain(err error) error {
-	reply, answered := rueidis.IsRedisErr(err)
+	reply, answered := replyOf(err)
 	if !answered {
-		if fault.KindOf(err) != fault.Internal {
+		if _, explained := errors.AsType[*fault.Error](err); explained {
 			return err
 		}
 		return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", Server(o.URL))
@@ -53,6 +54,9 @@ func brief(s string) string {
 
 // isReply reports whether err is an error reply that begins with a word.
 func isReply(err error, code string) bool {
-	reply, answered := rueidis.IsRedisErr(err)
+	reply, answered := replyOf(err)
 	return answered && strings.HasPrefix(reply.Error(), code)
 }
+
+// replyOf returns the error reply in the chain of err.
+func replyOf(err error) (*rueidis.RedisError, bool) { return errors.AsType[*rueidis.RedisError](err) }

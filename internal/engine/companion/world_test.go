@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is the timeout for something that must happen.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
