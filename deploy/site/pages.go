@@ -33,6 +33,7 @@ var parts = []struct {
 	{"Start", [][2]string{{"index", "docs/start.md"}, {"install", "docs/install.md"}}},
 	{"Guides", [][2]string{
 		{"terminal", "docs/terminal.md"},
+		{"editors", "docs/editors.md"},
 		{"discord", "docs/discord.md"},
 		{"models", "docs/models.md"},
 		{"sources", "docs/sources.md"},
@@ -43,7 +44,7 @@ var parts = []struct {
 		{"security", "SECURITY.md"},
 	}},
 	{"Reference", [][2]string{{"commands", ""}, {"configuration", "docs/configuration.md"}, {"events", "docs/events.md"}, {"http", ""}, {"metrics", "docs/metrics.md"}, {"changes", "CHANGELOG.md"}}},
-	{"Explanation", [][2]string{{"nothing-is-lost", "docs/nothing-is-lost.md"}, {"architecture", "docs/architecture.md"}, {"performance", "docs/performance.md"}}},
+	{"Explanation", [][2]string{{"nothing-is-lost", "docs/nothing-is-lost.md"}, {"chaos", "docs/chaos.md"}, {"architecture", "docs/architecture.md"}, {"performance", "docs/performance.md"}}},
 }
 
 // generated are the pages that the program itself describes.

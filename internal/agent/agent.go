@@ -45,6 +45,12 @@ type Config struct {
 	Permit func(ctx context.Context, call chat.Part) (Permit, error)
 	// Bounds bound each answer.
 	Bounds Bounds
+	// Inline replaces references to blobs in a message by their data, for the model; nil
+	// leaves them.
+	Inline func(ctx context.Context, m chat.Message) chat.Message
+	// Lasting returns what of the messages that a compaction removes must stay, as it is, in at
+	// most size bytes; nil keeps nothing.
+	Lasting func(removed []chat.Message, size int) string
 	// CompactAt is the share of the context window that the prompt may fill before
 	// older messages are summarised; 0 means [DefaultCompactAt].
 	CompactAt float64

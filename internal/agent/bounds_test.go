@@ -97,7 +97,7 @@ func TestALimitStopsACallWhileItStreams(t *testing.T) {
 				if took := time.Since(begun); !errors.Is(out.Err, errOverLimit) || took > c.cap+time.Second {
 					t.Errorf("ended after %s: %v", took, out.Err)
 				}
-				if len(h.journal) != 1 || !h.journal[0].Interrupted || h.journal[0].Message.Text() != h.streamed || !strings.HasPrefix(h.streamed, "word0 word1 ") {
+				if len(h.journal) != 1 || !h.journal[0].Interrupted || h.journal[0].Message.Text() != string(h.streamed) || !strings.HasPrefix(string(h.streamed), "word0 word1 ") {
 					t.Errorf("%d steps were kept, with %.40q of %.40q", len(h.journal), out.Text, h.streamed)
 				}
 			})
@@ -150,7 +150,7 @@ func TestAnAnswerThatIsTooLongIsStoppedAndKept(t *testing.T) {
 				t.Errorf("%d bytes were read", m.read)
 			}
 			near := func(got, want int) bool { return got <= want && got >= want-4 }
-			if !near(len(out.Text), c.kept) || out.Text != h.streamed {
+			if !near(len(out.Text), c.kept) || out.Text != string(h.streamed) {
 				t.Errorf("%d bytes of text were kept and %d streamed, want %d", len(out.Text), len(h.streamed), c.kept)
 			}
 			thoughts := 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"lilac/internal/foundation/chat"
@@ -86,6 +87,7 @@ func (r *run) fitContext() (again bool, err error) {
 	if EstimateTokens([]chat.Message{summary}) >= EstimateTokens(older) || losesRequest(older, r.conv[keep:], summary) {
 		return false, tooLongUnless(!forced || size < whole)
 	}
+	summary = r.withLasting(summary, older, budget/4)
 	if next := r.cfg.Next; next != nil && next.Note != "" {
 		summary.Parts = append(summary.Parts, chat.TextPart("\n\n"+next.Note))
 		summary.IsString = false
@@ -98,6 +100,24 @@ func (r *run) fitContext() (again bool, err error) {
 		r.cfg.System, r.specs = next.System, next.Specs
 	}
 	return false, nil
+}
+
+// withLasting adds to a summary what must stay as it is, if the compaction still shrinks the
+// conversation then.
+func (r *run) withLasting(summary chat.Message, older []chat.Message, tokens int) chat.Message {
+	if r.cfg.Lasting == nil {
+		return summary
+	}
+	lasting := r.cfg.Lasting(older, tokens*bytesPerToken)
+	if lasting == "" {
+		return summary
+	}
+	longer := summary
+	longer.Parts, longer.IsString = append(slices.Clip(summary.Parts), chat.TextPart("\n\n"+lasting)), false
+	if EstimateTokens([]chat.Message{longer}) >= EstimateTokens(older) {
+		return summary
+	}
+	return longer
 }
 
 var errTooLong = fault.New(fault.TooLarge, "The message is too long for the model. Send less at once.")

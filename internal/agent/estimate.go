@@ -25,13 +25,30 @@ func EstimateTokens(messages []chat.Message) int {
 	for _, m := range messages {
 		n += messageTokens
 		for _, p := range m.Parts {
-			n += partTokens + textTokens(p.Text) + rawTokens(p.Input) + rawTokens(p.Output) + textTokens(p.ToolName)
+			n += partTokens + textTokens(p.Text) + rawTokens(p.Input) + outputTokens(p) + textTokens(p.ToolName)
 			switch {
 			case p.Type == chat.TypeImage:
 				n += mediaTokens
 			case len(p.Data) > 0:
 				n += min(maxMediaTokens, max(mediaTokens, len(p.Data)/4))
 			}
+		}
+	}
+	return n
+}
+
+// outputTokens estimates the output of a tool result. A picture costs as much as one in a
+// message, however many bytes it has.
+func outputTokens(p chat.Part) int {
+	content, ok := p.Content()
+	if !ok {
+		return rawTokens(p.Output)
+	}
+	n := 0
+	for _, one := range content {
+		n += partTokens + textTokens(one.Text)
+		if _, _, picture := one.ResultData(); picture {
+			n += mediaTokens
 		}
 	}
 	return n

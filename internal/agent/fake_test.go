@@ -128,7 +128,7 @@ type host struct {
 	mu         sync.Mutex
 	busy       bool // a method runs: they must not overlap
 	log        []string
-	streamed   string
+	streamed   []byte
 	journal    []agent.Step
 	history    []chat.Message
 	failAt     string // a method that fails
@@ -219,7 +219,7 @@ func (h *host) append(in []agent.Injected) {
 func (h *host) Interrupts() *agent.Signal { return &h.interrupts }
 
 func (h *host) Text(delta string) {
-	h.streamed += delta
+	h.streamed = append(h.streamed, delta...)
 	h.dirty = true
 }
 func (h *host) Reasoning(string) {}
@@ -396,7 +396,7 @@ func checkRun(t failer, m *model, h *host, out agent.Outcome) {
 			t.Errorf("step %d: offset %d, but its text ends at %d", s.Number, s.Offset, len(text))
 		}
 	}
-	if out.Err != agent.ErrDrain && out.Text != h.streamed {
+	if out.Err != agent.ErrDrain && out.Text != string(h.streamed) {
 		t.Errorf("outcome's text %q, streamed %q", out.Text, h.streamed)
 	}
 	if h.failAt == "" && out.Text != text {

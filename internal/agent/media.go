@@ -9,6 +9,9 @@ import (
 
 // isMedia reports whether the model gets the part as an image or document, not as text.
 func isMedia(p chat.Part) bool {
+	if content, ok := p.Content(); ok {
+		return slices.ContainsFunc(content, func(one chat.Part) bool { _, _, picture := one.ResultData(); return picture })
+	}
 	if p.Type != chat.TypeImage && p.Type != chat.TypeFile {
 		return false
 	}
@@ -67,7 +70,13 @@ func replaceMedia(messages []chat.Message, from int) []chat.Message {
 		}
 		out[i].Parts = slices.Clone(m.Parts)
 		for j, p := range m.Parts {
-			if isMedia(p) {
+			if !isMedia(p) {
+				continue
+			}
+			if p.Type == chat.TypeToolResult {
+				text, _ := p.OutputText()
+				out[i].Parts[j] = chat.ToolResult(p.ToolCallID, p.ToolName, text, false)
+			} else {
 				out[i].Parts[j] = chat.TextPart(llm.ParseMedia(p).Placeholder())
 			}
 		}

@@ -94,7 +94,7 @@ func TestResume(t *testing.T) {
 			in.Usage = chat.Usage{InputTokens: 5}
 			c.in(&in)
 			h := newHost()
-			h.streamed = "One."
+			h.streamed = []byte("One.")
 			h.journal = []agent.Step{{Number: 1, Message: pending(), Offset: 4}}
 			m := &model{script: []reply{{chunks: []string{"Two."}, usage: chat.Usage{InputTokens: 5}}}}
 			out := play(t, t.Context(), m, agent.Config{Tools: []tool.Tool{echo(), count, again}}, in, h)

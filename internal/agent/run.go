@@ -320,6 +320,11 @@ func (r *run) completeStep(m chat.Message, p PendingStep) (ended bool, err error
 	if err := r.host.StepDone(r.recordCtx, r.step, messages); err != nil {
 		return false, r.hostError("append step", err)
 	}
+	if r.cfg.Inline != nil {
+		for i, m := range messages {
+			messages[i] = r.cfg.Inline(r.recordCtx, m)
+		}
+	}
 	r.conv = append(r.conv, messages...)
 	if err := r.calls.add(calls, r.cfg.Bounds.Repeats); err != nil && r.ctx.Err() == nil {
 		return false, err

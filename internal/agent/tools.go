@@ -153,9 +153,15 @@ func (s *toolStep) prepare(i int, p PendingStep) func() chat.Part {
 	}
 	return func() chat.Part {
 		res := s.execute(t, c, permit.Grant)
+		if len(res.Pictures) > 0 && !res.Failed {
+			return s.recordResult(c, chat.MediaResult(c.ToolCallID, c.ToolName, truncate(res.Text, maxResultBytes), res.Pictures[:min(len(res.Pictures), maxPictures)]), cmp.Or(res.Display, display))
+		}
 		return s.recordEnd(c, res.Text, res.Failed, cmp.Or(res.Display, display))
 	}
 }
+
+// maxPictures bounds the pictures of one result.
+const maxPictures = 8
 
 // permit asks the host whether the call may run; false means that the host failed.
 func (s *toolStep) permit(c chat.Part) (Permit, bool) {
@@ -188,7 +194,10 @@ func (s *toolStep) recordStart(c chat.Part, display string) bool {
 }
 
 func (s *toolStep) recordEnd(c chat.Part, text string, failed bool, display string) chat.Part {
-	result := chat.ToolResult(c.ToolCallID, c.ToolName, truncate(text, maxResultBytes), failed)
+	return s.recordResult(c, chat.ToolResult(c.ToolCallID, c.ToolName, truncate(text, maxResultBytes), failed), display)
+}
+
+func (s *toolStep) recordResult(c, result chat.Part, display string) chat.Part {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || s.run.draining() {

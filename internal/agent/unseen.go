@@ -53,7 +53,7 @@ func shortenResults(messages []chat.Message, from, room int) []chat.Message {
 	var sizes []int
 	for _, m := range messages[from:] {
 		for _, p := range m.ToolResults() {
-			sizes = append(sizes, rawTokens(p.Output))
+			sizes = append(sizes, outputTokens(p))
 		}
 	}
 	most := max(minResultTokens, fairShare(sizes, over))
@@ -61,7 +61,7 @@ func shortenResults(messages []chat.Message, from, room int) []chat.Message {
 	for i := from; i < len(out); i++ {
 		cloned := false
 		for j, p := range out[i].Parts {
-			if p.Type != chat.TypeToolResult || rawTokens(p.Output) <= most {
+			if p.Type != chat.TypeToolResult || outputTokens(p) <= most {
 				continue
 			}
 			if !cloned {

@@ -153,8 +153,8 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	ports := runnerPorts{p.base}
 	p.runner = session.New(session.Options{
 		DB: p.db, Bus: p.bus, Tables: p.Seams.Runner.around(runnerTables()), Tools: p.observer.Tools(p.Seams.Tools.around(tools)),
-		Pinned: pinned{p.base}.tools,
-		Model:  models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
+		Pinned: pinned{p.base}.tools, Opening: ports.opening, Lasting: ports.lasting,
+		Model: models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Transcriber: transcriber{p.base}, Logger: p.Logger,
 	})

@@ -7,6 +7,7 @@ import (
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/environment"
+	"lilac/internal/core/memory"
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/core/workflow"
@@ -44,6 +45,8 @@ type cores struct {
 	sources   *sources
 	// platforms holds the chat platforms.
 	platforms []*platform
+	// memory keeps what the agent remembers.
+	memory *memory.Store
 	// mcp are the MCP servers.
 	mcp *mcpclient.Servers
 	// homes are the home directories of commands.

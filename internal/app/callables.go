@@ -66,8 +66,9 @@ func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err
 	if c.executable, err = os.Executable(); err != nil {
 		return fmt.Errorf("find our own program: %w", err)
 	}
+	c.memory = MemoryOf(c.Config)
 	c.mcp = newMCP(c.base, c.sockets.Path)
-	c.foreign = &callables.MCP{Servers: c.mcp, Keep: files.Keep}
+	c.foreign = &callables.MCP{Servers: c.mcp, Keep: files.Keep, Forms: forms{c.base}}
 	c.server, err = toolserver.New(toolserver.Options{
 		Callables: c.families(files), Source: c.foreign,
 		Alive:     c.worksFor,
@@ -142,7 +143,7 @@ func (c *toolService) callableSurfaces() (out callables.Surfaces) {
 // families returns all callables.
 func (c *toolService) families(files *builtin.Attachments) []toolserver.Callable {
 	surfaces := c.callableSurfaces()
-	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{c.base}), callables.Workflow(surfaces, c.workflows, c.asker), callables.Background(backgroundTasks{c.base}), callables.Attachments(files))
+	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{c.base}), callables.Workflow(surfaces, c.workflows, c.asker), callables.Background(backgroundTasks{c.base}), callables.Attachments(files), callables.Skills(c.readSkill), remembered{c.base}.callables().Callables())
 }
 
 // publisher publishes the events that commands emit.

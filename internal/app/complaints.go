@@ -3,12 +3,14 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"lilac/internal/core/mark"
 	"lilac/internal/core/relay"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
 	"lilac/internal/telemetry/health"
 )
@@ -53,15 +55,53 @@ func (c *complaints) parts(now time.Time) []health.Part {
 	}
 }
 
-// answerRefused tells the person who asked, by a reaction or else in private, and
-// the operator that a platform refused an answer.
-func (b platformBuilder) answerRefused(tx *db.Tx, p *platform, r relay.Row) error {
+// answerRefused tells the people who asked, by a reaction or else in private, and the operator
+// that a platform refused an answer, or the rest of it.
+func (b platformBuilder) answerRefused(tx *db.Tx, p *platform, r relay.Row, askers []relay.Asker) error {
 	where := names(b).titleOf(tx, r.Platform, r.SessionID)
 	if where == "" {
 		where = r.SessionID
 	}
+	if err := b.complainOfAnswer(tx, "In "+where+": "+r.Reason); err != nil {
+		return err
+	}
+	tx.AfterCommit(func() {
+		b.Logger.Error("an answer could not be shown", "platform", r.Platform, "request_id", r.RequestID, "session_id", r.SessionID, "partly", r.Partly(), "reason", r.Reason)
+	})
+	text := fmt.Sprintf("I could not answer you in %s. %s The page has the answer.", where, r.Reason)
+	if r.Partly() {
+		text = fmt.Sprintf("I could not show the rest of my answer in %s. %s The page has all of it.", where, r.Reason)
+	}
+	ref := event.MessageRef{Platform: r.Platform, ChannelID: r.SessionID, MessageID: r.ReplyTo}
+	if r.ReplyTo != "" {
+		var notice *mark.Notice
+		if len(askers) > 0 {
+			notice = &mark.Notice{UserID: askers[0].UserID, Text: text}
+			askers = askers[1:]
+		}
+		if err := p.marks.Show(tx, ref, refusedMark, notice); err != nil {
+			return err
+		}
+	} else {
+		ref.MessageID = r.RequestID[strings.LastIndexByte(r.RequestID, ':')+1:]
+	}
+	for _, a := range askers { // no single message is theirs
+		if err := p.marks.Tell(tx, ref, mark.Notice{UserID: a.UserID, Text: text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untold tells the operator that a person could not be told about a refused answer either.
+func (b platformBuilder) untold(tx *db.Tx, n mark.Notice, reason error) error {
+	return b.complainOfAnswer(tx, fmt.Sprintf("The user %s could not be told in private either: %s", n.UserID, fault.ToWire(reason).Message))
+}
+
+// complainOfAnswer adds a complaint about an answer to the health report.
+func (b platformBuilder) complainOfAnswer(tx *db.Tx, sentence string) error {
 	// The writer runs one transaction at a time, so the state does not change before the commit.
-	refused := b.complaints.refused.State().With("In "+where+": "+r.Reason, tx.Now())
+	refused := b.complaints.refused.State().With(sentence, tx.Now())
 	saved, err := json.Marshal(refused)
 	if err != nil {
 		return fmt.Errorf("encode a complaint: %w", err)
@@ -69,16 +109,6 @@ func (b platformBuilder) answerRefused(tx *db.Tx, p *platform, r relay.Row) erro
 	if err := (store.Learned{}).SaveLearned(tx, complaintPrefix+refusedAnswers, saved); err != nil {
 		return err
 	}
-	tx.AfterCommit(func() {
-		b.complaints.refused.Restore(refused)
-		b.Logger.Error("an answer could not be shown", "platform", r.Platform, "request_id", r.RequestID, "session_id", r.SessionID, "reason", r.Reason)
-	})
-	if r.ReplyTo == "" {
-		return nil // nobody asked
-	}
-	var notice *mark.Notice
-	if r.Asker != "" {
-		notice = &mark.Notice{UserID: r.Asker, Text: fmt.Sprintf("I could not answer you in %s. %s The page has the answer.", where, r.Reason)}
-	}
-	return p.marks.Show(tx, event.MessageRef{Platform: r.Platform, ChannelID: r.SessionID, MessageID: r.ReplyTo}, refusedMark, notice)
+	tx.AfterCommit(func() { b.complaints.refused.Restore(refused) })
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"net/http"
 	"slices"
-	"time"
 
 	"lilac/internal/core/interaction"
 	"lilac/internal/core/pairing"
@@ -41,7 +40,7 @@ func (b platformBuilder) buildDiscord() {
 	people := pairing.New(pairing.Options{
 		Platform: discord.Platform, DB: b.db, Table: store.Pairings{}, Logger: b.Logger,
 		Random:  func(raw []byte) { _, _ = rand.Read(raw) }, // never fails: the standard library ends the program instead
-		Enabled: func() bool { return b.now.Load().config.Surface.Discord.Pairing == config.PairingCode },
+		Enabled: func() bool { return b.now.Load().config.Surface.Discord.Pairing == discord.PairingCode },
 		Tell: func(ctx context.Context, userID, text, nonce string) error {
 			return adapter.Tell(ctx, userID, text, nonce)
 		},
@@ -49,17 +48,18 @@ func (b platformBuilder) buildDiscord() {
 	})
 	adapter = discord.New(discord.Options{
 		Stranger: func(tx *db.Tx, u surface.User) error { return people.Knock(tx, u.ID, u.Name) },
+		MayTalk: func(u surface.User) bool { return b.now.Load().config.Surface.Discord.Access.Talk.People().Includes(u) },
 		MayStop: func(u surface.User, moderator bool) bool {
 			return mayStop(b.now.Load().config.Surface.Discord.Access.Stop, u, moderator)
 		},
-		Config: discordConfig(b.Config.Surface.Discord), DB: b.db, Tables: b.Seams.Discord.around(discord.TablesOf(store.Discord{})),
+		Config: b.Config.Surface.Discord.Config(), DB: b.db, Tables: b.Seams.Discord.around(discord.TablesOf(store.Discord{})),
 		Blobs: sentFiles{b.blobs, b.Config.DataDir, health.DiskAt}, Interactions: interactions, Models: interactions, Names: func(q db.Queryer) func(string) string { return names(b).mapper(q, discord.Platform).In }, Scrub: b.Secrets.Redact, Logger: b.Logger, Version: b.Version, HTTP: &http.Client{Transport: b.Seams.Calls.around(http.DefaultTransport)},
 	})
 	built = b.buildPlatform(adapter, interactions)
 	built.pairing = people
 	interactions.Asker = built.router
 	built.configure = func(c *config.Config) {
-		allowed := discordConfig(c.Surface.Discord).Allowed
+		allowed := c.Surface.Discord.Config().Allowed
 		err := b.db.Read(context.Background(), func(q db.Queryer) error {
 			approved, err := people.Approved(q)
 			allowed.AllowedUserIDs = slices.Concat(allowed.AllowedUserIDs, approved)
@@ -76,15 +76,6 @@ func (b platformBuilder) buildDiscord() {
 
 // mayStop reports whether a person may stop the answers of others. Without a list of those
 // who may, moderators may.
-func mayStop(access config.DiscordPeople, u surface.User, moderator bool) bool {
+func mayStop(access discord.PeopleSettings, u surface.User, moderator bool) bool {
 	return (moderator || len(access.Allow) > 0) && access.People().Includes(u)
-}
-
-func discordConfig(c config.Discord) discord.Config {
-	return discord.Config{
-		Token: c.Token.Reveal(), APIURL: c.APIURL, GatewayURL: c.GatewayURL,
-		Allowed:     discord.Allowed{AllowedChannelIDs: c.AllowedChannelIDs, AllowedGuildIDs: c.AllowedGuildIDs, AllowDMs: c.AllowDMs, AllowedUserIDs: c.AllowedUserIDs},
-		BackfillAge: time.Duration(c.Backfill.Age), BackfillMessages: c.Backfill.Messages,
-		AttachmentBytes: int64(c.Attachments.MaxBytes), AttachmentHosts: c.Attachments.Hosts,
-	}
 }

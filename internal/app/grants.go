@@ -9,13 +9,14 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
+	"lilac/internal/operate/config"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 )
 
 // placeGrant returns what requests in a session may use, as the configuration in force
-// says for its surface and channel.
-func (p *base) placeGrant(q db.Queryer, client, sessionID string) (grant.Grant, error) {
+// says for its surface and channel. rules are those whose events the request handles.
+func (p *base) placeGrant(q db.Queryer, client, sessionID string, rules []string) (grant.Grant, error) {
 	cfg := p.now.Load().config
 	channels := []string{sessionID}
 	if client == discord.Platform {
@@ -27,7 +28,7 @@ func (p *base) placeGrant(q db.Queryer, client, sessionID string) (grant.Grant, 
 			channels = append(channels, s.ParentChannelID)
 		}
 	}
-	return cfg.SurfaceTools(client, channels...), nil
+	return cfg.SurfaceTools(client, channels...).And(config.MCPGrant(cfg, client, rules, channels...)), nil
 }
 
 // policyPlace returns all names of the place where a request works. A sub-agent works where
@@ -74,7 +75,7 @@ func (p *base) namedPlaceGrant(q db.Queryer, name string) (grant.Grant, error) {
 	if err != nil || !known {
 		return nil, err
 	}
-	return p.placeGrant(q, client, name)
+	return p.placeGrant(q, client, name, nil)
 }
 
 // sourceTools implements [environment.SourceTools] with the configuration in force.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/osfile"
 	"lilac/internal/serve/connlimit"
@@ -104,7 +105,9 @@ func (w *webServer) build() {
 		Approvals: w.runner.Approvals(),
 		Pairings:  w.pairings(),
 		MCP:       w.mcp.Status,
+		RetryMCP:  w.mcp.Retry,
 		MCPServer: w.callables.overMCP(),
+		OpenAI:    w.openAI(stopping),
 		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now,
 	})))
@@ -162,9 +165,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
 			return l, err
 		}
-		select {
-		case <-time.After(portPause):
-		case <-ctx.Done():
+		if !delay.Wait(ctx, portPause) {
 			return nil, context.Cause(ctx)
 		}
 	}

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/environment"
+	external "lilac/internal/core/program"
+	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
@@ -27,6 +30,9 @@ func newMCP(b *base, dir string) *mcpclient.Servers {
 	o.Home = func(name string) (string, error) { return b.homes.ofServer(name) }
 	o.Version, o.Logger = b.Version, b.Logger
 	o.Publish = func(ctx context.Context, n mcpclient.Notice) error { return publishNotice(ctx, b.sources.intake, n) }
+	o.Emit = func(ctx context.Context, server string, data json.RawMessage) error {
+		return emitEvent(ctx, b.sources.intake, server, data)
+	}
 	servers := mcpclient.New(o)
 	servers.Set(b.Config.MCPServers)
 	return servers
@@ -56,16 +62,57 @@ func publishNotice(ctx context.Context, intake *environment.Intake, n mcpclient.
 	return err
 }
 
+// MCPLogins returns the logins of MCP servers, which only this program can read.
+func MCPLogins(cfg *config.Config) *mcpclient.Vault {
+	return &mcpclient.Vault{File: filepath.Join(cfg.DataDir, "mcp-logins.json"), KeyFile: filepath.Join(cfg.DataDir, "mcp-logins.key")}
+}
+
+// LogInToMCP lets a person log in to a configured MCP server, and keeps the login.
+func LogInToMCP(ctx context.Context, cfg *config.Config, key string, show func(address string)) error {
+	entry, ok := cfg.MCPServers[key]
+	if !ok {
+		return fault.New(fault.NotFound, "There is no MCP server %q in the configuration.%s", key, fault.DidYouMean(key, slices.Collect(maps.Keys(cfg.MCPServers))))
+	}
+	login, err := mcpclient.LogIn(ctx, entry, mcpclient.LoginOptions{Show: show})
+	if err != nil {
+		return err
+	}
+	return MCPLogins(cfg).Save(key, login)
+}
+
+// emitEvent publishes an event of an MCP server that is a source, as a line of a program
+// would be.
+func emitEvent(ctx context.Context, intake *environment.Intake, server string, data json.RawMessage) error {
+	e, _, err := external.Parse("mcp."+server, data, time.Now())
+	if err != nil {
+		return err
+	}
+	_, err = intake.Publish(ctx, environment.SourceID{Kind: environment.SourceMCP, Name: server}, mcpQueue, e, nil)
+	return err
+}
+
 // mcpOptions returns options with which stdio servers run as the agent's commands do.
 func mcpOptions(cfg *config.Config, box sandbox.Sandbox, dir string) mcpclient.Options {
 	l := cfg.Sandbox.Limits
 	return mcpclient.Options{
+		Logins:  MCPLogins(cfg),
 		Sandbox: box, Dir: dir, TmpBytes: int64(l.Tmp),
 		Policy: sandbox.Policy{
-			Workspace: cfg.Workspace, Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(cfg.Sandbox),
+			Workspace: cfg.Workspace, Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(cfg),
 			Limits: sandbox.Limits{MemoryBytes: int64(l.Memory), Processes: l.Processes, DiskBytes: int64(l.Disk)},
 		},
 	}
+}
+
+// forms asks people what MCP servers want to know. The runner is built after the tools.
+type forms struct{ *base }
+
+func (f forms) Answer(ctx context.Context, call session.FormCall, form session.Form) (reply string, answered bool, err error) {
+	return f.runner.Forms().Answer(ctx, call, form)
+}
+
+func (f forms) Used(ctx context.Context, call session.FormCall) error {
+	return f.runner.Forms().Used(ctx, call)
 }
 
 // mcpParts returns the health of the MCP servers, if there are any. The report is public, so

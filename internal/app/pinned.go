@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/operate/config"
@@ -41,7 +42,7 @@ func (p pinned) tools() (out []tool.Tool) {
 		}
 		at := slices.IndexFunc(offers[i].Tools, func(t mcpclient.Tool) bool { return t.Name == name })
 		if at >= 0 {
-			out = append(out, pinnedTool{p.callables.foreign, id, server, offers[i].Tools[at]})
+			out = append(out, pinnedTool{p.callables.foreign, p.blobs.Put, id, server, offers[i].Tools[at]})
 		}
 	}
 	return p.observer.Tools(out)
@@ -50,6 +51,8 @@ func (p pinned) tools() (out []tool.Tool) {
 // pinnedTool is one of them. It does the same as its callable.
 type pinnedTool struct {
 	source *callables.MCP
+	// keep stores a picture of a result, and returns its reference.
+	keep   func(ctx context.Context, data []byte) (ref string, err error)
 	id     string
 	server string
 	about  mcpclient.Tool
@@ -91,5 +94,13 @@ func (t pinnedTool) Run(ctx context.Context, call tool.Call) (tool.Result, error
 		}
 		text = string(encoded)
 	}
-	return tool.Result{Text: tool.Bound(call.Workspace, call.ID, text), Display: t.id}, nil
+	result := tool.Result{Text: tool.Bound(call.Workspace, call.ID, text), Display: t.id}
+	for _, p := range callables.Pictures(value) {
+		ref, err := t.keep(ctx, p.Data)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		result.Pictures = append(result.Pictures, chat.ResultImage(ref, p.MimeType))
+	}
+	return result, nil
 }

@@ -63,10 +63,10 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 	out.relay = relay.New(relay.Options{
 		DB: b.db, Bus: b.bus, Table: b.Seams.Relay.around(b.store.Relays), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: b.Logger,
 		Requests: relayRequests{b.base, interactions}, Format: relayFormat{called, a.Platform()},
-		Refused:   func(tx *db.Tx, r relay.Row) error { return b.answerRefused(tx, out, r) },
+		Refused:   func(tx *db.Tx, r relay.Row, askers []relay.Asker) error { return b.answerRefused(tx, out, r, askers) },
 		PingAfter: func() time.Duration { return time.Duration(b.now.Load().config.Surface.Discord.PingAfter) },
 	})
-	out.marks = mark.New(mark.Options{DB: b.db, Table: b.store.Marks, Adapter: a, Logger: b.Logger})
+	out.marks = mark.New(mark.Options{DB: b.db, Table: b.store.Marks, Adapter: a, Logger: b.Logger, Untold: b.untold})
 	profile := platformProfile{called, a}
 	out.router = router.New(router.Options{
 		Platform: a.Platform(), DB: b.db, Bus: b.bus, Table: b.Seams.Router.around(store.RouterTables{}), Inbox: b.store.Inbox, Cache: cache, Logger: b.Logger,

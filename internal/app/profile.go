@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"lilac/internal/core/interaction"
+	"lilac/internal/core/relay"
 	"lilac/internal/core/router"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
@@ -74,15 +75,18 @@ func (r relayRequests) Mention(q db.Queryer, requestID string) (string, error) {
 	return r.workflows.Mention(q, requestID)
 }
 
-func (r relayRequests) Asker(q db.Queryer, requestID string) (string, error) {
-	id, err := r.interactions.FirstAsker(q, requestID)
-	if err != nil || id == "" {
-		return "", err
+func (r relayRequests) Askers(q db.Queryer, requestID string) (people []relay.Asker, err error) {
+	asked, err := r.interactions.Asked(q, requestID)
+	if err != nil {
+		return nil, err
 	}
-	if u, err := (store.SurfaceCache{}).User(q, discord.Platform, id); err == nil && u.Bot {
-		return "", nil // a program needs no notification, and could answer it
+	for _, a := range asked {
+		if u, err := (store.SurfaceCache{}).User(q, discord.Platform, a.UserID); err == nil && u.Bot {
+			continue // a program needs no notification, and could answer it
+		}
+		people = append(people, relay.Asker{UserID: a.UserID, AskedAt: a.At})
 	}
-	return id, nil
+	return people, nil
 }
 
 func (r relayRequests) Paused(q db.Queryer, requestID string) (bool, error) {

@@ -34,8 +34,8 @@ func (r runnerPorts) Title(q db.Queryer, client, sessionID string) string {
 	return names(r).titleOf(q, client, sessionID)
 }
 
-func (r runnerPorts) Grant(q db.Queryer, client, sessionID string) (grant.Grant, error) {
-	return r.placeGrant(q, client, sessionID)
+func (r runnerPorts) Grant(q db.Queryer, client, sessionID string, rules []string) (grant.Grant, error) {
+	return r.placeGrant(q, client, sessionID, rules)
 }
 
 // Instructions returns the system prompt: the operator's instructions, then those

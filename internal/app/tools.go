@@ -41,7 +41,7 @@ func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Home, b.homes = homes.of, homes
+	opts.Home, b.homes, opts.KeepPicture = homes.of, homes, b.blobs.Put
 	tools, err := builtin.New(opts)
 	if err != nil {
 		return nil, fmt.Errorf("build the tools: %w", err)
@@ -68,7 +68,7 @@ func toolOptions(cfg *config.Config, box sandbox.Sandbox, dir string, files *bui
 	}
 	return builtin.Options{
 		Workspace: cfg.Workspace, Sandbox: box, Logger: logger,
-		Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(s), Egress: proxy, Access: access,
+		Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(cfg), Egress: proxy, Access: access,
 		Limits: sandbox.Limits{
 			MemoryBytes: int64(s.Limits.Memory), Processes: s.Limits.Processes,
 			DiskBytes: int64(s.Limits.Disk), OutputBytes: int64(s.Limits.Output),
@@ -77,8 +77,12 @@ func toolOptions(cfg *config.Config, box sandbox.Sandbox, dir string, files *bui
 	}, nil
 }
 
-func binds(s sandbox.Config) []sandbox.Bind {
+func binds(cfg *config.Config) []sandbox.Bind {
+	s := cfg.Sandbox
 	var out []sandbox.Bind
+	for _, path := range cfg.SkillLibrary().Outside() {
+		out = append(out, sandbox.Bind{Source: path})
+	}
 	for _, path := range s.ReadOnly {
 		out = append(out, sandbox.Bind{Source: path})
 	}
@@ -93,7 +97,7 @@ func binds(s sandbox.Config) []sandbox.Bind {
 // into the workspace.
 func masked(cfg *config.Config) []string {
 	out := append([]string{}, cfg.Sandbox.Hidden...)
-	for _, path := range []string{cfg.File, cfg.Bus.PasswordFile, cfg.Bus.SentinelPasswordFile} {
+	for _, path := range []string{cfg.File, cfg.Bus.PasswordFile, cfg.Bus.SentinelPasswordFile, cfg.Memory.Dir} {
 		if path != "" && !within(path, cfg.Workspace) {
 			out = append(out, path)
 		}

@@ -78,11 +78,31 @@ type Files struct{}
 // ReferFiles records that a session refers to the files and images in parts.
 func (Files) ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error {
 	for _, p := range parts {
+		if content, ok := p.Content(); ok {
+			if err := referPictures(tx, sessionID, content); err != nil {
+				return err
+			}
+			continue
+		}
 		var ref string
 		if p.Type != chat.TypeFile && p.Type != chat.TypeImage || json.Unmarshal(p.Data, &ref) != nil {
 			continue
 		}
 		if err := addBlobRef(tx, ownerSession(sessionID), ref, p.Filename, p.MediaType); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// referPictures records that a session refers to the pictures in the result of a tool.
+func referPictures(tx *db.Tx, sessionID string, content []chat.Part) error {
+	for _, p := range content {
+		ref, mediaType, ok := p.ResultData()
+		if !ok {
+			continue
+		}
+		if err := addBlobRef(tx, ownerSession(sessionID), ref, "picture", mediaType); err != nil {
 			return err
 		}
 	}

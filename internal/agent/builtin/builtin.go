@@ -43,6 +43,9 @@ type Options struct {
 	// Attachments sends files to people and downloads theirs; without it, there are no
 	// tools for attachments.
 	Attachments *Attachments
+	// KeepPicture stores a picture that read shows to the model, and returns its reference;
+	// nil shows none.
+	KeepPicture func(ctx context.Context, data []byte) (ref string, err error)
 	// Env is added to the environment of commands, beside the ids of the request.
 	Env []string
 	// Access grants each command its own access, such as a token; nil grants none.
@@ -71,7 +74,7 @@ func New(opts Options) ([]tool.Tool, error) {
 	}
 	tools := []tool.Tool{
 		newBash(newShell(ws, opts), opts.CommandTime),
-		newRead(ws), newWrite(ws), newEdit(ws), newGlob(ws), newGrep(ws),
+		newRead(ws, opts.KeepPicture), newWrite(ws), newEdit(ws), newGlob(ws), newGrep(ws),
 	}
 	if opts.Attachments != nil {
 		tools = append(tools, opts.Attachments.tools()...)

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 )
@@ -31,10 +32,12 @@ const (
 	sniffBytes  = 8 << 10
 )
 
-func newRead(ws *workspace) tool.Tool {
+func newRead(ws *workspace, keep func(ctx context.Context, data []byte) (ref string, err error)) tool.Tool {
 	return define(
 		tool.Spec{Name: "read", Description: readText, Idempotent: true, ParallelSafe: true},
-		func(in readInput) string { return in.Path }, ws.read)
+		func(in readInput) string { return in.Path }, func(ctx context.Context, call tool.Call, in readInput) (tool.Result, error) {
+			return ws.read(ctx, call, in, keep)
+		})
 }
 
 type readInput struct {
@@ -44,7 +47,7 @@ type readInput struct {
 	Limit  int `json:"limit,omitempty" min:"1" max:"2000" jsonschema:"How many lines to show; 2000 when left out."`
 }
 
-func (w *workspace) read(ctx context.Context, _ tool.Call, in readInput) (tool.Result, error) {
+func (w *workspace) read(ctx context.Context, _ tool.Call, in readInput, keep func(ctx context.Context, data []byte) (ref string, err error)) (tool.Result, error) {
 	name := in.Path
 	rel, err := w.rel(name)
 	if err != nil {
@@ -61,12 +64,50 @@ func (w *workspace) read(ctx context.Context, _ tool.Call, in readInput) (tool.R
 	}
 	defer func() { _ = file.Close() }()
 	var text string
+	if keep != nil && !info.IsDir() {
+		if shown, ok, err := showPicture(ctx, file, info, rel, keep); ok || err != nil {
+			return shown, w.explain(err, name)
+		}
+	}
 	if info.IsDir() {
 		text, err = listDir(file, rel)
 	} else {
 		text, err = readLinesOf(ctx, file, info, rel, max(in.Offset, 1), cmp.Or(in.Limit, readLines))
 	}
 	return tool.Result{Text: text}, w.explain(err, name)
+}
+
+// maxPicture bounds a picture that is shown to the model, in bytes. Providers accept about as
+// much.
+const maxPicture = 4 << 20
+
+// pictureTypes are the types of pictures that models see.
+var pictureTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// showPicture returns the picture in a file for the model; ok is false if it is none, or too
+// large. The file is then read from its beginning.
+func showPicture(ctx context.Context, file *os.File, info fs.FileInfo, rel string, keep func(ctx context.Context, data []byte) (ref string, err error)) (out tool.Result, ok bool, err error) {
+	head := make([]byte, sniffBytes)
+	n, err := io.ReadFull(file, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return out, false, err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return out, false, err
+	}
+	kind := http.DetectContentType(head[:n])
+	if !slices.Contains(pictureTypes, kind) || info.Size() > maxPicture {
+		return out, false, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(&ctxReader{ctx, file}, maxPicture))
+	if err != nil {
+		return out, false, err
+	}
+	ref, err := keep(ctx, data)
+	if err != nil {
+		return out, false, err
+	}
+	return tool.Result{Text: fmt.Sprintf("%s is a picture (%s, %d bytes).", rel, kind, len(data)), Pictures: []chat.Part{chat.ResultImage(ref, kind)}}, true, nil
 }
 
 // readLinesOf returns numbered lines of a file. It holds at most one line in memory.

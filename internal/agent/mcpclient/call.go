@@ -22,8 +22,8 @@ const CodeUnknown = "outcome_unknown"
 // maxErrorText bounds the text of a server's error, in characters.
 const maxErrorText = 4000
 
-// Call calls a tool. show, which may be nil, gets lines about the progress.
-func (s *Servers) Call(ctx context.Context, server, tool string, input json.RawMessage, show func(line string)) (Result, error) {
+// Call calls a tool.
+func (s *Servers) Call(ctx context.Context, server, tool string, input json.RawMessage, people People) (Result, error) {
 	one, err := s.find(server)
 	if err != nil {
 		return Result{}, err
@@ -32,18 +32,15 @@ func (s *Servers) Call(ctx context.Context, server, tool string, input json.RawM
 		input = json.RawMessage("{}")
 	}
 	var out Result
-	err = one.call(ctx, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, people, func(ctx context.Context, live *connection) error {
 		params := &mcp.CallToolParams{Name: tool, Arguments: input}
-		if token := live.progress.add(server+"."+tool, show); token != "" {
+		if token := live.progress.add(server+"."+tool, people.Show); token != "" {
 			defer live.progress.remove(token)
 			params.SetProgressToken(token)
 		}
 		result, err := live.session.CallTool(ctx, params)
 		if err != nil {
 			return err
-		}
-		if result.NeedsInput() {
-			return fault.New(fault.Denied, "The MCP server %s asks for input from a person, which is not supported.", server)
 		}
 		out, err = readResult(server, result)
 		return err
@@ -58,7 +55,7 @@ func (s *Servers) Read(ctx context.Context, server, uri string) (Result, error) 
 		return Result{}, err
 	}
 	var out Result
-	err = one.call(ctx, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, People{}, func(ctx context.Context, live *connection) error {
 		result, err := live.session.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
 		if err != nil {
 			return err
@@ -79,7 +76,7 @@ func (s *Servers) Prompt(ctx context.Context, server, name string, arguments map
 	if err != nil {
 		return nil, err
 	}
-	err = one.call(ctx, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, People{}, func(ctx context.Context, live *connection) error {
 		result, err := live.session.GetPrompt(ctx, &mcp.GetPromptParams{Name: name, Arguments: arguments})
 		if err != nil {
 			return err
@@ -95,7 +92,7 @@ func (s *Servers) Prompt(ctx context.Context, server, name string, arguments map
 }
 
 // call runs one request to the server, within its limits.
-func (s *server) call(ctx context.Context, do func(context.Context, *connection) error) error {
+func (s *server) call(ctx context.Context, people People, do func(context.Context, *connection) error) error {
 	select {
 	case s.calls <- struct{}{}:
 		defer func() { <-s.calls }()
@@ -118,7 +115,9 @@ func (s *server) call(ctx context.Context, do func(context.Context, *connection)
 	slow.Code = CodeUnknown
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, slow)
 	defer cancel()
-	err := do(ctx, live)
+	ctx, call, end := live.askings.begin(ctx, people)
+	defer end()
+	err := call.ended(ctx, s.name, do(ctx, live))
 	live.note(err, errors.Is(context.Cause(ctx), slow))
 	return s.explain(ctx, live, err)
 }

@@ -38,6 +38,13 @@ type ServerConfig struct {
 	Internal bool             `json:"internal,omitempty" jsonschema:"Whether the name in url may point to this machine or a private network. Addresses and localhost in url are allowed anyway."`
 	Watch    []string         `json:"watch,omitempty" jsonschema:"URIs of resources to subscribe to. Each update becomes an event mcp.resource.updated."`
 
+	OAuth *OAuthConfig `json:"oauth,omitempty" jsonschema:"The registration of Lilac with the authorization server of an HTTP server that needs a login. Then log in with lilac mcp login."`
+
+	Events bool `json:"events,omitempty" jsonschema:"Whether a stdio server is a source of events: each of its notifications/eventsource/emitted becomes an event for rules, with its own type, as a line of a program under sources does."`
+
+	Channels []string `json:"channels,omitempty" jsonschema:"Only requests in these channels may use the server: IDs of channels, their names in entity.sessions, or clients (web, terminal, discord). A thread counts as its channel. With rules, requests of these rules may use it as well."`
+	Rules    []string `json:"rules,omitempty" jsonschema:"Only requests for events of these rules may use the server, besides those in channels."`
+
 	Description   string   `json:"description,omitempty" jsonschema:"A note for people."`
 	AutoApprove   []string `json:"autoApprove,omitempty" jsonschema:"Ignored; other products have it. Use tools: {allow: […], deny: […]} of a channel, rule, or surface."`
 	AlwaysAllow   []string `json:"alwaysAllow,omitempty" jsonschema:"Ignored, as autoApprove."`
@@ -128,6 +135,15 @@ func (c ServerConfig) Check(field string) error {
 		if _, err := c.endpoint(); err != nil {
 			bad(".url", "%q is not an address such as https://mcp.example.org/mcp.", c.URL)
 		}
+	}
+	if c.OAuth != nil {
+		if c.transport() != transportHTTP {
+			bad(".oauth", "%s.oauth is for servers with a url.", field)
+		}
+		found = append(found, c.OAuth.check(field+".oauth"))
+	}
+	if c.Events && c.transport() != transportStdio {
+		bad(".events", "%s.events is for servers with a command.", field)
 	}
 	for name := range c.Env {
 		if !environmentName().MatchString(name) {

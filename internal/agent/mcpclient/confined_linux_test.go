@@ -55,7 +55,7 @@ func TestAStdioServerIsConfined(t *testing.T) {
 			}, map[string]ServerConfig{"fake": entry})
 			ask := func(tool, text string) string {
 				t.Helper()
-				got, err := s.Call(t.Context(), "fake", tool, input(t, map[string]any{"text": text}), nil)
+				got, err := s.Call(t.Context(), "fake", tool, input(t, map[string]any{"text": text}), People{})
 				if err != nil {
 					t.Fatalf("%s %s: %v: %+v", tool, text, err, s.Status())
 				}

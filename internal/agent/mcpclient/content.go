@@ -143,7 +143,7 @@ func (s *Servers) Resources(ctx context.Context, server string) (out []Listed, e
 	if err != nil {
 		return nil, err
 	}
-	err = one.call(ctx, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, People{}, func(ctx context.Context, live *connection) error {
 		for r, err := range live.session.Resources(ctx, nil) {
 			if err != nil {
 				return err
@@ -173,7 +173,7 @@ func (s *Servers) Prompts(ctx context.Context, server string) (out []Listed, err
 	if err != nil {
 		return nil, err
 	}
-	err = one.call(ctx, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, People{}, func(ctx context.Context, live *connection) error {
 		for p, err := range live.session.Prompts(ctx, nil) {
 			if err != nil {
 				return err

@@ -9,6 +9,8 @@
 //     has a network only if its configuration lists hosts.
 //   - An HTTP server is reached through [egress.NewService]: nothing but the configured
 //     address receives a request, a header, or a token.
+//   - A token of a login ([LogIn]) is asked for with the address of its server as the resource,
+//     and sent to this address only.
 //   - Names of tools are below mcp.SERVER, so they can't shadow others. Descriptions and
 //     hints are shown as text of the server, and permit nothing: what may be called is up to
 //     the policy (package grant).
@@ -21,5 +23,6 @@
 // of Servers guards its map, that of a server its state; the former is taken first, and no
 // I/O happens under either.
 //
-// The client announces no capabilities: no sampling and no roots.
+// The client has one capability: elicitation. A server may ask a person something during a
+// call ([People]). It must not use the model or the files (no sampling and no roots).
 package mcpclient

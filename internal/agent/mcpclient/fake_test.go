@@ -25,6 +25,11 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(fakeEnv) {
 	case "":
 		goleak.VerifyTestMain(m)
+	case "conformance":
+		if err := conform(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case "mute": // reads everything and never answers
 		_, _ = os.Stdin.Read(make([]byte, 1<<20))
 		time.Sleep(time.Minute)
@@ -63,6 +68,10 @@ func fake(kind string) *mcp.Server {
 	}
 	add("echo", "Repeats the text.", func(_ context.Context, _ *mcp.CallToolRequest, in fakeInput) (*mcp.CallToolResult, error) {
 		return texts(fmt.Sprint(in.Text, in.N)), nil
+	})
+	add("emit", "Emits an event.", func(_ context.Context, _ *mcp.CallToolRequest, in fakeInput) (*mcp.CallToolResult, error) {
+		fmt.Printf("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/eventsource/emitted\",\"params\":{\"level\":\"info\",\"data\":{\"id\":%q,\"type\":\"im.message.received\",\"payload\":{\"n\":1}}}}\n", in.Text)
+		return texts("emitted"), nil
 	})
 	add("fail", "Fails.", func(context.Context, *mcp.CallToolRequest, fakeInput) (*mcp.CallToolResult, error) {
 		return nil, fmt.Errorf("the disk is full")

@@ -78,16 +78,16 @@ func TestTheFilesystemServerWorksOnTheWorkspace(t *testing.T) {
 	workspace := t.TempDir()
 	s := serve(t, confined(t, modules, workspace), map[string]ServerConfig{"files": {Command: "node", Args: []string{program, workspace}}})
 	path := filepath.Join(workspace, "note.txt")
-	if _, err := s.Call(t.Context(), "files", "write_file", input(t, map[string]any{"path": path, "content": "written"}), nil); err != nil {
+	if _, err := s.Call(t.Context(), "files", "write_file", input(t, map[string]any{"path": path, "content": "written"}), People{}); err != nil {
 		t.Fatalf("write: %v: %+v", err, s.Status())
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != "written" {
 		t.Errorf("the file is %q, %v", data, err)
 	}
-	if got, err := s.Call(t.Context(), "files", "read_text_file", input(t, map[string]any{"path": path}), nil); err != nil || !strings.Contains(fmt.Sprint(got.texts(), string(got.Structured)), "written") {
+	if got, err := s.Call(t.Context(), "files", "read_text_file", input(t, map[string]any{"path": path}), People{}); err != nil || !strings.Contains(fmt.Sprint(got.texts(), string(got.Structured)), "written") {
 		t.Errorf("read: %v, %v", got, err)
 	}
-	if _, err := s.Call(t.Context(), "files", "read_text_file", input(t, map[string]any{"path": "/etc/hostname"}), nil); err == nil {
+	if _, err := s.Call(t.Context(), "files", "read_text_file", input(t, map[string]any{"path": "/etc/hostname"}), People{}); err == nil {
 		t.Error("it reads a file outside the workspace")
 	}
 }
@@ -99,12 +99,12 @@ func TestTheMemoryServerKeepsItsFilesOverRestarts(t *testing.T) {
 		Command: "node", Args: []string{program, mark}, Env: map[string]setting.Secret{"MEMORY_FILE_PATH": "/run/lilac/home/memory.jsonl"}, Files: filesNone,
 	}})
 	entity := map[string]any{"entities": []any{map[string]any{"name": "Ann", "entityType": "person", "observations": []string{"likes lilac"}}}}
-	if _, err := s.Call(t.Context(), "memory", "create_entities", input(t, entity), nil); err != nil {
+	if _, err := s.Call(t.Context(), "memory", "create_entities", input(t, entity), People{}); err != nil {
 		t.Fatalf("create: %v: %+v", err, s.Status())
 	}
 	kill(t, mark)
 	eventually(t, "it works again and remembers", func() bool {
-		got, err := s.Call(t.Context(), "memory", "read_graph", nil, nil)
+		got, err := s.Call(t.Context(), "memory", "read_graph", nil, People{})
 		return err == nil && strings.Contains(got.texts()+string(got.Structured), "likes lilac")
 	})
 }
@@ -151,13 +151,13 @@ func TestTheServerWithAllFeaturesWorksAndIsKilledDuringCalls(t *testing.T) {
 				}
 			}
 			s := serve(t, confined(t, modules, t.TempDir()), map[string]ServerConfig{"all": entry})
-			if got, err := s.Call(t.Context(), "all", "get-sum", input(t, map[string]any{"a": 2, "b": 3}), nil); err != nil || !strings.Contains(got.texts(), "5") {
+			if got, err := s.Call(t.Context(), "all", "get-sum", input(t, map[string]any{"a": 2, "b": 3}), People{}); err != nil || !strings.Contains(got.texts(), "5") {
 				t.Fatalf("sum: %v, %v: %+v", got, err, s.Status())
 			}
-			if got, err := s.Call(t.Context(), "all", "get-tiny-image", nil, nil); err != nil || len(got.Content) < 2 || got.Content[1].Type != TypeImage || !bytes.HasPrefix(got.Content[1].Data, []byte("\x89PNG")) {
+			if got, err := s.Call(t.Context(), "all", "get-tiny-image", nil, People{}); err != nil || len(got.Content) < 2 || got.Content[1].Type != TypeImage || !bytes.HasPrefix(got.Content[1].Data, []byte("\x89PNG")) {
 				t.Errorf("a picture: %v", err)
 			}
-			if got, err := s.Call(t.Context(), "all", "get-structured-content", input(t, map[string]any{"location": "New York"}), nil); err != nil || !strings.Contains(string(got.Structured), "temperature") {
+			if got, err := s.Call(t.Context(), "all", "get-structured-content", input(t, map[string]any{"location": "New York"}), People{}); err != nil || !strings.Contains(string(got.Structured), "temperature") {
 				t.Errorf("a structured result: %v, %v", got, err)
 			}
 			if list, err := s.Resources(t.Context(), "all"); err != nil || len(list) == 0 {
@@ -171,7 +171,7 @@ func TestTheServerWithAllFeaturesWorksAndIsKilledDuringCalls(t *testing.T) {
 			lines := make(chan string, 100)
 			ended := make(chan error, 1)
 			go func() {
-				_, err := s.Call(t.Context(), "all", "trigger-long-running-operation", input(t, map[string]any{"duration": 30, "steps": 300}), func(line string) { lines <- line })
+				_, err := s.Call(t.Context(), "all", "trigger-long-running-operation", input(t, map[string]any{"duration": 30, "steps": 300}), People{Show: func(line string) { lines <- line }})
 				ended <- err
 			}()
 			select {
@@ -187,7 +187,7 @@ func TestTheServerWithAllFeaturesWorksAndIsKilledDuringCalls(t *testing.T) {
 				t.Errorf("the call that was interrupted: %v", err)
 			}
 			eventually(t, "it works again", func() bool {
-				_, err := s.Call(t.Context(), "all", "echo", input(t, map[string]any{"message": "x"}), nil)
+				_, err := s.Call(t.Context(), "all", "echo", input(t, map[string]any{"message": "x"}), People{})
 				return err == nil
 			})
 		})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"lilac/internal/agent/egress"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 )
@@ -40,6 +42,8 @@ type server struct {
 	since    time.Time
 	trouble  string
 	restarts int
+	// again ends the pause before the next start; nil before the first one.
+	again func()
 	// live is the connection while the state is Ready.
 	live *connection
 }
@@ -79,14 +83,21 @@ func (s *server) run(ctx context.Context) {
 		var pause time.Duration
 		failures, pause = s.o.limits.backoff(failures, lived)
 		s.fail(err, pause)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !s.rest(ctx, pause) {
 			return
-		case <-timer.C:
 		}
 	}
+}
+
+// rest waits until the next start. It returns false if ctx ended.
+func (s *server) rest(ctx context.Context, pause time.Duration) bool {
+	resting, stop := context.WithCancel(ctx)
+	defer stop()
+	s.mu.Lock()
+	s.again = stop
+	s.mu.Unlock()
+	delay.Wait(resting, pause)
+	return ctx.Err() == nil
 }
 
 func (s *server) set(state State, live *connection) {
@@ -151,6 +162,7 @@ type connection struct {
 	offer             Offer
 	product, protocol string
 	progress          *progress
+	askings           *askings
 	// stop ends the connection with a cause.
 	stop context.CancelCauseFunc
 	// over is closed when the connection has ended.
@@ -167,7 +179,7 @@ var errHung = fault.New(fault.Unavailable, "it did not answer %d calls in a row 
 func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	live := &connection{progress: &progress{}, stop: stop, over: make(chan struct{})}
+	live := &connection{progress: &progress{}, askings: &askings{}, stop: stop, over: make(chan struct{})}
 	defer close(live.over)
 	var transport mcp.Transport
 	var started *process
@@ -177,6 +189,9 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 			return 0, err
 		}
 		transport = started
+		if s.config.Events && s.o.Emit != nil {
+			transport = emitting{started, s.emit}
+		}
 		defer func() { stop(nil); <-started.done }()
 	default:
 		client, streamable, err := s.remote(stop)
@@ -225,7 +240,12 @@ func (s *server) remote(stop context.CancelCauseFunc) (*http.Client, mcp.Transpo
 	client := egress.NewService(egress.ServiceOptions{
 		Origin: endpoint, Internal: s.config.Internal, Headers: headers, BodyBytes: int64(s.o.limits.message), Read: flood.add,
 	})
-	return client, &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}, nil
+	transport := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}
+	if s.config.OAuth != nil && s.o.Logins != nil {
+		d := discovery{endpoint, s.config.Internal}
+		transport.OAuthHandler = &loginHandler{name: s.key, config: s.config, logins: s.o.Logins, client: func(*url.URL) *http.Client { return d.client() }}
+	}
+	return client, transport, nil
 }
 
 // errSlow is the reason when a server does not start in time.
@@ -251,7 +271,10 @@ func (s *server) begin(ctx context.Context, transport mcp.Transport, live *conne
 	})()
 	client := mcp.NewClient(&mcp.Implementation{Name: "lilac", Title: "Lilac", Version: cmp.Or(s.o.Version, "dev")}, &mcp.ClientOptions{
 		// Without roots and sampling: a server must not ask for them.
-		Capabilities:                &mcp.ClientCapabilities{},
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
+			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
+		}},
+		ElicitationHandler:          live.askings.handle,
 		ProgressNotificationHandler: live.progress.handle,
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.notices.add(ToolsChanged, "") },
 		PromptListChangedHandler:    func(context.Context, *mcp.PromptListChangedRequest) { s.notices.add(PromptsChanged, "") },

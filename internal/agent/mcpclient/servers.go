@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -26,8 +27,12 @@ type Options struct {
 	// Dir is a private directory for sockets, and for the working directories of servers
 	// that may not write in the workspace.
 	Dir string
+	// Logins keeps the logins of servers with oauth; nil means that there are none.
+	Logins Logins
 	// Publish publishes what a server has announced; nil drops it.
 	Publish func(ctx context.Context, n Notice) error
+	// Emit publishes an event of a server that is a source of events; nil drops it.
+	Emit    func(ctx context.Context, server string, event json.RawMessage) error
 	Version string
 	Logger  *slog.Logger
 
@@ -174,6 +179,21 @@ func (s *Servers) find(name string) (*server, error) {
 		return one, nil
 	}
 	return nil, fault.New(fault.NotFound, "There is no MCP server %q.%s", name, fault.DidYouMean(name, slices.Collect(maps.Keys(s.servers))))
+}
+
+// Retry starts a server at once, by its name or its key in the configuration, if it waits
+// for its next start.
+func (s *Servers) Retry(name string) error {
+	one, err := s.find(Name(name))
+	if err != nil {
+		return err
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.again != nil {
+		one.again()
+	}
+	return nil
 }
 
 // Offers lists what the servers that work offer, by name of the server.

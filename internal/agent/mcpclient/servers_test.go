@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -44,7 +45,7 @@ func TestTypesOfResultsAreKept(t *testing.T) {
 			if len(offers) != 1 || offers[0].Server != "fake-one" || !offers[0].Resources || !offers[0].Prompts {
 				t.Fatalf("it offers %+v: %+v", offers, s.Status())
 			}
-			got, err := s.Call(t.Context(), "fake-one", "media", nil, nil)
+			got, err := s.Call(t.Context(), "fake-one", "media", nil, People{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,10 +59,10 @@ func TestTypesOfResultsAreKept(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			if got, err := s.Call(t.Context(), "fake-one", "echo", input(t, map[string]any{"text": "hi", "n": 2}), nil); err != nil || got.texts() != "hi2" {
+			if got, err := s.Call(t.Context(), "fake-one", "echo", input(t, map[string]any{"text": "hi", "n": 2}), People{}); err != nil || got.texts() != "hi2" {
 				t.Errorf("echo: %v, %v", got, err)
 			}
-			_, err = s.Call(t.Context(), "fake-one", "fail", nil, nil)
+			_, err = s.Call(t.Context(), "fake-one", "fail", nil, People{})
 			if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "the disk is full") {
 				t.Errorf("a tool that fails: %v", err)
 			}
@@ -77,7 +78,7 @@ func TestTypesOfResultsAreKept(t *testing.T) {
 			if messages, err := s.Prompt(t.Context(), "fake-one", "greet", map[string]string{"who": "Ann"}); err != nil || messages[0].Content.Text != "Greet Ann" {
 				t.Errorf("prompt: %v, %v", messages, err)
 			}
-			if _, err := s.Call(t.Context(), "fake-one", "missing", nil, nil); fault.KindOf(err) != fault.Invalid {
+			if _, err := s.Call(t.Context(), "fake-one", "missing", nil, People{}); fault.KindOf(err) != fault.Invalid {
 				t.Errorf("a tool that does not exist: %v", err)
 			}
 		})
@@ -90,11 +91,11 @@ func TestProgressIsShownInOneLine(t *testing.T) {
 	var lines []string
 	// Progress that arrives with the result may come too late to be shown.
 	eventually(t, "a line of progress", func() bool {
-		_, err := s.Call(t.Context(), "fake", "progress", nil, func(line string) {
+		_, err := s.Call(t.Context(), "fake", "progress", nil, People{Show: func(line string) {
 			mu.Lock()
 			defer mu.Unlock()
 			lines = append(lines, line)
-		})
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,12 +112,12 @@ func TestProgressIsShownInOneLine(t *testing.T) {
 
 func TestACallOfAServerThatEndsHasAnUnknownOutcome(t *testing.T) {
 	s := serve(t, Options{}, map[string]ServerConfig{"fake": stdioFake(t, "good"), "other": stdioFake(t, "good")})
-	_, err := s.Call(t.Context(), "fake", "crash", nil, nil)
+	_, err := s.Call(t.Context(), "fake", "crash", nil, People{})
 	if wire := fault.ToWire(err); wire.Code != CodeUnknown || !strings.Contains(wire.Message, "not known") {
 		t.Errorf("the call of a server that crashes: %v", err)
 	}
 	eventually(t, "it works again", func() bool {
-		got, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "back"}), nil)
+		got, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "back"}), People{})
 		return err == nil && got.texts() == "back0"
 	})
 	for _, status := range s.Status() {
@@ -131,7 +132,7 @@ func TestAServerThatHangsIsRestarted(t *testing.T) {
 	entry.Timeout = Timeout(100 * time.Millisecond)
 	s := serve(t, Options{}, map[string]ServerConfig{"fake": entry})
 	for range maxTimeouts {
-		if _, err := s.Call(t.Context(), "fake", "hang", nil, nil); fault.KindOf(err) != fault.Timeout {
+		if _, err := s.Call(t.Context(), "fake", "hang", nil, People{}); fault.KindOf(err) != fault.Timeout {
 			t.Fatalf("a call that hangs: %v", err)
 		}
 	}
@@ -156,10 +157,10 @@ func TestServersThatFailHarmOnlyThemselves(t *testing.T) {
 			t.Errorf("%s is %s: %q", status.Name, status.State, status.Trouble)
 		}
 	}
-	if _, err := s.Call(t.Context(), "dies", "echo", nil, nil); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "the key is missing") {
+	if _, err := s.Call(t.Context(), "dies", "echo", nil, People{}); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "the key is missing") {
 		t.Errorf("a call of a server that does not work: %v", err)
 	}
-	if got, err := s.Call(t.Context(), "good", "echo", input(t, map[string]any{"text": "x"}), nil); err != nil || got.texts() != "x0" {
+	if got, err := s.Call(t.Context(), "good", "echo", input(t, map[string]any{"text": "x"}), People{}); err != nil || got.texts() != "x0" {
 		t.Errorf("a call of the server that works: %v, %v", got, err)
 	}
 }
@@ -168,14 +169,14 @@ func TestResultsAndFloodsAreBounded(t *testing.T) {
 	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false)} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, Options{limits: limits{message: 1 << 18, minute: 8 << 20}}, map[string]ServerConfig{"fake": entry})
-			if _, err := s.Call(t.Context(), "fake", "big", input(t, map[string]any{"n": 6}), nil); fault.ToWire(err).Code != CodeUnknown {
+			if _, err := s.Call(t.Context(), "fake", "big", input(t, map[string]any{"n": 6}), People{}); fault.ToWire(err).Code != CodeUnknown {
 				t.Errorf("a result of 6 MiB: %v", err)
 			}
 			eventually(t, "it works again", func() bool {
-				_, err := s.Call(t.Context(), "fake", "echo", nil, nil)
+				_, err := s.Call(t.Context(), "fake", "echo", nil, People{})
 				return err == nil
 			})
-			if _, err := s.Call(t.Context(), "fake", "flood", nil, nil); err == nil {
+			if _, err := s.Call(t.Context(), "fake", "flood", nil, People{}); err == nil {
 				t.Error("a flood ended well")
 			}
 			eventually(t, "the flood is ended", func() bool { return s.Status()[0].Restarts >= 2 })
@@ -206,7 +207,7 @@ func TestChangesAreListedAndPublished(t *testing.T) {
 			entry.Watch = []string{"x:note"}
 			published := make(chan Notice, 16)
 			s := serve(t, Options{Publish: func(_ context.Context, n Notice) error { published <- n; return nil }}, map[string]ServerConfig{"fake": entry})
-			if _, err := s.Call(t.Context(), "fake", "change", input(t, map[string]any{"text": "fresh"}), nil); err != nil {
+			if _, err := s.Call(t.Context(), "fake", "change", input(t, map[string]any{"text": "fresh"}), People{}); err != nil {
 				t.Fatal(err)
 			}
 			want := map[Kind]Notice{
@@ -224,7 +225,7 @@ func TestChangesAreListedAndPublished(t *testing.T) {
 					t.Fatalf("not published: %v", want)
 				}
 			}
-			if got, err := s.Call(t.Context(), "fake", "fresh", nil, nil); err != nil || got.texts() != "new" {
+			if got, err := s.Call(t.Context(), "fake", "fresh", nil, People{}); err != nil || got.texts() != "new" {
 				t.Errorf("the new tool: %v, %v", got, err)
 			}
 			if !slices.ContainsFunc(s.Offers()[0].Tools, func(t Tool) bool { return t.Name == "fresh" }) {
@@ -266,15 +267,15 @@ func TestCallsOfOneServerAreBounded(t *testing.T) {
 	for range maxCalls {
 		calls.Go(func() {
 			for ctx.Err() == nil { // the calls below may take its place
-				_, _ = s.Call(ctx, "fake", "hang", nil, nil)
+				_, _ = s.Call(ctx, "fake", "hang", nil, People{})
 			}
 		})
 	}
 	eventually(t, "the server is busy", func() bool {
-		_, err := s.Call(t.Context(), "fake", "echo", nil, nil)
+		_, err := s.Call(t.Context(), "fake", "echo", nil, People{})
 		return fault.KindOf(err) == fault.RateLimited
 	})
-	if _, err := s.Call(t.Context(), "other", "echo", nil, nil); err != nil {
+	if _, err := s.Call(t.Context(), "other", "echo", nil, People{}); err != nil {
 		t.Errorf("a call of another server: %v", err)
 	}
 	cancel()
@@ -295,5 +296,34 @@ func TestBackoff(t *testing.T) {
 	}
 	if pause != maxPause {
 		t.Errorf("the longest pause is %s", pause)
+	}
+}
+
+func TestAServerIsASourceOfEvents(t *testing.T) {
+	for name, source := range map[string]bool{"a source": true, "control: it is none": false} {
+		t.Run(name, func(t *testing.T) {
+			emitted := make(chan string, 8)
+			o := Options{Emit: func(_ context.Context, server string, data json.RawMessage) error {
+				emitted <- server + " " + string(data)
+				return errors.New("refused") // harms nothing
+			}}
+			entry := stdioFake(t, "good")
+			entry.Events = source
+			s := serve(t, o, map[string]ServerConfig{"fake": entry})
+			for _, id := range []string{"e1", "e2"} {
+				if _, err := s.Call(t.Context(), "fake", "emit", input(t, map[string]any{"text": id}), People{}); err != nil {
+					t.Fatal(err)
+				}
+				if !source {
+					continue
+				}
+				if got := <-emitted; got != `fake {"id":"`+id+`","type":"im.message.received","payload":{"n":1}}` {
+					t.Errorf("it emitted %s", got)
+				}
+			}
+			if len(emitted) > 0 {
+				t.Errorf("it emitted %d more", len(emitted))
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestAToolIsAFunctionOfItsInput(t *testing.T) {
 		t.Errorf("spec = %+v with schema %s, want %s", spec, spec.Schema, want)
 	}
 	got, err := hello.Run(t.Context(), tool.Call{Input: json.RawMessage(`{"name":"Ann","times":"2","mood":"good"}`)})
-	if want := (tool.Result{Text: "Hello Ann. Hello Ann. ", Display: "greet Ann"}); err != nil || got != want {
+	if want := (tool.Result{Text: "Hello Ann. Hello Ann. ", Display: "greet Ann"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Run = %+v, %v; want %+v", got, err, want)
 	}
 }

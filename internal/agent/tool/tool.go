@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/grant"
 )
 
@@ -49,6 +50,9 @@ type Result struct {
 	// that the text names.
 	Text   string
 	Failed bool
+	// Pictures are shown to the model with the text, if it accepts pictures; see
+	// [chat.ResultImage]. Their data are references of blobs.
+	Pictures []chat.Part
 	// Display is one line for people; if it is empty, they see the tool's name.
 	Display string
 }

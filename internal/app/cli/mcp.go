@@ -1,17 +1,24 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/app"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
+
+// loginTime limits the wait for a person in a browser.
+const loginTime = 10 * time.Minute
 
 func mcpCommand(c *cli) *cobra.Command {
 	list := c.withJSON(&cobra.Command{
@@ -77,11 +84,61 @@ func mcpCommand(c *cli) *cobra.Command {
 			return nil
 		},
 	})
+	login := &cobra.Command{
+		Use:   "login NAME",
+		Short: "Log in to an MCP server with a browser",
+		Long: "Prints an address to open in a browser on this machine. When you have agreed there, Lilac keeps the tokens,\n" +
+			"encrypted, for this server only. The server needs oauth: {clientId: …} in the configuration. If Lilac runs, it\n" +
+			"connects at once.",
+		Example: "  lilac mcp login github",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			ctx, cancel := context.WithTimeoutCause(ctx, loginTime, fault.New(fault.Timeout, "Nobody finished the login within %s.", loginTime))
+			defer cancel()
+			err = app.LogInToMCP(ctx, cfg, args[0], func(address string) {
+				fmt.Fprintf(c.out, "Open this address in a browser on this machine:\n\n  %s\n\n", address)
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.out, "Logged in to %s.\n", args[0])
+			server, err := c.connect()
+			if err == nil {
+				err = server.Call(cmd.Context(), "POST", "/tools/mcp/"+url.PathEscape(args[0])+"/retry", nil, nil)
+			}
+			if err != nil { // the login counts all the same
+				fmt.Fprintln(c.out, "Lilac uses the login when it starts the server next.")
+			}
+			return nil
+		},
+	}
+	logout := &cobra.Command{
+		Use: "logout NAME", Short: "Forget the login of an MCP server", Example: "  lilac mcp logout github", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			switch had, err := app.MCPLogins(cfg).Remove(args[0]); {
+			case err != nil:
+				return err
+			case !had:
+				return fault.New(fault.NotFound, "There is no login of an MCP server %q.", args[0])
+			}
+			return nil
+		},
+	}
 	cmd := &cobra.Command{
 		Use: "mcp", Short: "List and test the servers of the Model Context Protocol (MCP)",
 		Example: strings.Join([]string{list.Example, test.Example}, "\n"),
 	}
-	cmd.AddCommand(list, test)
+	cmd.AddCommand(list, test, login, logout)
 	return cmd
 }
 

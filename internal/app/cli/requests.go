@@ -130,6 +130,9 @@ func replyCommand(c *cli) *cobra.Command {
 				return fault.New(fault.Conflict, "The request %s is not waiting for an answer.", story.ID)
 			}
 			answer := in.Paused.ReadText(args[1])
+			if in.Paused.Kind == session.ForReply {
+				answer = session.Replied // the server says what is wrong with it
+			}
 			if answer == session.NoAnswer {
 				answer = session.Answer(args[1]) // the server says which answers there are
 			}

@@ -110,10 +110,10 @@ func (c *cli) root() *cobra.Command {
 	flags.StringVar(&c.flags.Addr, "addr", "", "`host:port` of the server (default 127.0.0.1:7420, or LILAC_ADDR)")
 	flags.StringVar(&c.flags.DataDir, "data", "", "data `directory` (default ~/.lilac, or LILAC_DATA_DIR)")
 	root.AddCommand(
-		serveCommand(c), setupCommand(c), chatCommand(c),
+		serveCommand(c), setupCommand(c), chatCommand(c), acpCommand(c),
 		eventsCommand(c), sessionsCommand(c), requestsCommand(c), approvalsCommand(c), pairingCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c),
 		rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c),
-		mcpCommand(c), pairingCommand(c),
+		mcpCommand(c), skillsCommand(c), memoryCommand(c),
 		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), migrateCommand(c),
 		loginCommand(c), updateCommand(c), versionCommand(c),
 	)

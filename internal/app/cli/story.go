@@ -36,6 +36,10 @@ type entryData struct {
 	From        string        `json:"from"`
 	To          string        `json:"to"`
 	Reason      string        `json:"reason"`
+	ChangeID    string        `json:"changeId"`
+	Place       string        `json:"place"`
+	Before      *string       `json:"before"`
+	After       *string       `json:"after"`
 }
 
 // describe describes a journal entry of a request. It prints unknown entries as JSON.
@@ -71,6 +75,8 @@ func describe(e session.StoryEntry) string {
 		return fmt.Sprintf("started background task %s: %s", t.TaskID, t.Description)
 	case "call":
 		return strings.TrimSpace(t.Callable + " " + t.Outcome + " " + t.Detail)
+	case "memory":
+		return describeMemory(t)
 	case "recovered":
 		return fmt.Sprintf("resumed after a restart (%d)", t.Recovery)
 	case "paused":
@@ -108,4 +114,16 @@ func describeModel(t entryData) string {
 		line += ": " + text
 	}
 	return line
+}
+
+// describeMemory describes a change of the memory.
+func describeMemory(t entryData) string {
+	what := "changed"
+	switch {
+	case t.Before == nil:
+		what = "remembered"
+	case t.After == nil:
+		what = "forgot"
+	}
+	return fmt.Sprintf("%s %s/%s (to undo it: lilac memory undo %s)", what, t.Place, t.Name, t.ChangeID)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/bus"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 )
 
@@ -34,12 +35,7 @@ func (o *Observer) Requests(ctx context.Context, b bus.Log, created func(ctx con
 		}
 		// Missing measurements must not stop the program, so try again.
 		if err != nil && !errors.Is(err, bus.ErrTrimmed) {
-			timer := time.NewTimer(tailPause)
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
-			}
-			timer.Stop()
+			delay.Wait(ctx, tailPause)
 		}
 	}
 	return nil

@@ -207,8 +207,13 @@ const sourceUser = "user"
 // requestMessage returns the command for a user_query.
 func requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.Message) (event.Event, error) {
 	command := event.RequestMessage{Queue: q.Queue, Messages: messages, MessageID: q.MessageID}
-	if e.Metadata.Source == sourceUser && originOf(e) == e.Type {
-		command.Grant = grant.By(grant.Person{ID: grant.Operator})
+	if originOf(e) == e.Type {
+		switch e.Metadata.Source {
+		case sourceUser:
+			command.Grant = grant.By(grant.Person{ID: grant.Operator})
+		case event.SourceEntry: // a program with a token of its own
+			command.Grant = grant.By(grant.Person{ID: q.Client})
+		}
 	}
 	if q.Queue != event.Prompt {
 		command.AnyActive, command.ElseRequestID = true, q.ElseRequestID

@@ -19,9 +19,13 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }
+func TestMain(m *testing.M) {
+	effort.SideBySide(8)
+	goleak.VerifyTestMain(dbtest.Engines(m))
+}
 
 // heard is an intake that keeps what it gets, and commits what goes along.
 type heard struct {
@@ -275,34 +279,34 @@ func TestWhatRestsIsToldWhenOtherSourcesChange(t *testing.T) {
 
 func TestEditorsThatReplaceAFile(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	a := filepath.Join(dir, "a.txt")
-	write(t, a)
-	// What an editor does in several steps belongs together on any disk.
-	h := watch(t, open(t), dir, files.Source{Queue: 100, Debounce: 3 * time.Second}, "/a.txt")
-	for name, save := range map[string]func(){
-		"a temporary file is moved over it": func() {
+	for name, save := range map[string]func(t *testing.T, a string){
+		"a temporary file is moved over it": func(t *testing.T, a string) {
 			write(t, a+".tmp")
 			must(t, os.Rename(a+".tmp", a))
 		},
-		"the old one is moved away": func() {
+		"the old one is moved away": func(t *testing.T, a string) {
 			must(t, os.Rename(a, a+"~"))
 			write(t, a)
 			must(t, os.Remove(a+"~"))
 		},
-		"the old one is removed": func() {
+		"the old one is removed": func(t *testing.T, a string) {
 			must(t, os.Remove(a))
 			write(t, a)
 		},
-		"it is written in pieces": func() {
+		"it is written in pieces": func(t *testing.T, a string) {
 			for range 5 {
 				write(t, a)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.t = t
-			save()
+			t.Parallel()
+			dir := t.TempDir()
+			a := filepath.Join(dir, "a.txt")
+			write(t, a)
+			// What an editor does in several steps belongs together on any disk.
+			h := watch(t, open(t), dir, files.Source{Queue: 100, Debounce: 3 * time.Second}, "/a.txt")
+			save(t, a)
 			h.expect(a, files.Write)
 		})
 	}

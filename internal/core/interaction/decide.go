@@ -148,21 +148,36 @@ func plainName(name string) string {
 	return name
 }
 
+// Asked is a person who asked something, and when the message was accepted (Unix
+// milliseconds).
+type Asked struct {
+	UserID string
+	At     int64
+}
+
+// input is what one message of a request consists of.
+type input struct {
+	at       int64
+	messages []chat.Message
+}
+
 // askers returns the authors of the messages that a request answers, each once.
 // The last message of an input is the question; the ones before it are what it
 // replies to. A burst consists of questions only.
-func askers(id event.RequestID, inputs [][]chat.Message) (ids []string) {
+func askers(id event.RequestID, inputs []input) (found []Asked) {
 	// The id of a request that a burst began names none of its messages.
 	burst := strings.HasPrefix(id.Specific, "b")
-	for _, messages := range inputs {
+	for _, in := range inputs {
+		messages := in.messages
 		if !burst && len(messages) > 0 {
 			messages = messages[len(messages)-1:]
 		}
 		for _, m := range messages {
-			if author := session.AuthorOf([]chat.Message{m}); author != "" && !slices.Contains(ids, author) {
-				ids = append(ids, author)
+			author := session.AuthorOf([]chat.Message{m})
+			if author != "" && !slices.ContainsFunc(found, func(a Asked) bool { return a.UserID == author }) {
+				found = append(found, Asked{UserID: author, At: in.at})
 			}
 		}
 	}
-	return ids
+	return found
 }

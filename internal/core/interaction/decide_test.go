@@ -64,13 +64,13 @@ func TestTheAskersAreTheAuthorsOfTheQuestions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		specific string
-		inputs   [][]chat.Message
-		want     []string
+		inputs   []input
+		want     []Asked
 	}{
-		"a reply: not the author of the quoted message": {"5", [][]chat.Message{{by("7"), by("8")}}, []string{"8"}},
-		"a burst: everybody":                            {"b1", [][]chat.Message{{by("7"), by("8"), by("7")}}, []string{"7", "8"}},
-		"a follow-up of another person":                 {"5", [][]chat.Message{{by("7")}, {by("8")}}, []string{"7", "8"}},
-		"no author":                                     {"5", [][]chat.Message{{chat.Text(chat.User, "hello")}, nil}, nil},
+		"a reply: not the author of the quoted message": {"5", []input{{1, []chat.Message{by("7"), by("8")}}}, []Asked{{"8", 1}}},
+		"a burst: everybody":                            {"b1", []input{{1, []chat.Message{by("7"), by("8"), by("7")}}}, []Asked{{"7", 1}, {"8", 1}}},
+		"a follow-up of another person":                 {"5", []input{{1, []chat.Message{by("7")}}, {2, []chat.Message{by("8")}}, {3, []chat.Message{by("7")}}}, []Asked{{"7", 1}, {"8", 2}}},
+		"no author":                                     {"5", []input{{1, []chat.Message{chat.Text(chat.User, "hello")}}, {2, nil}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, askers(event.RequestID{Specific: c.specific}, c.inputs)); diff != "" {

@@ -9,7 +9,6 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
@@ -90,26 +89,26 @@ func (s *Service) Running(ctx context.Context, channelID string) (requestID stri
 // Askers returns the ids of the people whose messages a request answers.
 func (s *Service) Askers(ctx context.Context, requestID string) (ids []string, err error) {
 	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		ids, err = s.askers(q, requestID)
+		found, err := s.askers(q, requestID)
+		for _, a := range found {
+			ids = append(ids, a.UserID)
+		}
 		return err
 	})
 	return ids, err
 }
 
-// FirstAsker returns the id of the first person whose message a request answers, "" if
-// nobody asked.
-func (s *Service) FirstAsker(q db.Queryer, requestID string) (string, error) {
-	ids, err := s.askers(q, requestID)
+// Asked returns the people whose messages a request answers, each once, in the order in which
+// they asked. Nobody has asked for a request that is unknown or whose messages are damaged.
+func (s *Service) Asked(q db.Queryer, requestID string) ([]Asked, error) {
+	found, err := s.askers(q, requestID)
 	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
-		return "", nil
+		return nil, nil
 	}
-	if err != nil || len(ids) == 0 {
-		return "", err
-	}
-	return ids[0], nil
+	return found, err
 }
 
-func (s *Service) askers(q db.Queryer, requestID string) ([]string, error) {
+func (s *Service) askers(q db.Queryer, requestID string) ([]Asked, error) {
 	requestID, err := s.o.Origins.OriginRequest(q, requestID)
 	if err != nil {
 		return nil, err
@@ -122,13 +121,13 @@ func (s *Service) askers(q db.Queryer, requestID string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var inputs [][]chat.Message
+	var inputs []input
 	for _, m := range story.Messages {
 		mail, err := s.o.Sessions.Mail(q, story.SessionID, m.MessageID)
 		if err != nil {
 			return nil, err
 		}
-		inputs = append(inputs, mail.Messages)
+		inputs = append(inputs, input{m.CreatedAt, mail.Messages})
 	}
 	return askers(id, inputs), nil
 }

@@ -27,6 +27,14 @@ func Decide(m Mark, in Input, now time.Time) (Mark, []Effect) {
 		}
 		m.Ref, m.Emoji, m.Notice = in.Ref, in.Emoji, in.Notice
 		m.Wanted, m.Shown, m.Since, m.RetryAt, m.Failures = true, false, at, 0, 0
+	case Noticed:
+		if m.Wanted {
+			return m, nil
+		}
+		notice := in.Notice
+		notice.Due = true
+		m.Ref, m.Emoji, m.Notice = in.Ref, noticeKey+notice.UserID, &notice
+		m.Wanted, m.Since = true, at
 	case Withdrawn:
 		if m.Empty() || !m.Wanted {
 			return m, nil
@@ -74,7 +82,7 @@ func called(m Mark, in Called, now time.Time) (Mark, []Effect) {
 		m.Notice, m.Since, m.RetryAt, m.Failures = &notice, now.UnixMilli(), 0, 0
 		return m, nil
 	}
-	return Mark{}, []Effect{Lost{Err: in.Err}}
+	return Mark{}, []Effect{Lost{Err: in.Err, Notice: m.Notice}}
 }
 
 // mayPass reports whether the same call may succeed later.

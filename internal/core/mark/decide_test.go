@@ -27,6 +27,13 @@ func noticed(due bool) Mark {
 	return m
 }
 
+// alone is a notice without a mark.
+var alone = func() Mark {
+	m := noticed(true)
+	m.Emoji = "notice:7"
+	return m
+}()
+
 func retrying(m Mark, in time.Duration) Mark {
 	m.RetryAt, m.Failures = start.Add(in).UnixMilli(), m.Failures+1
 	return m
@@ -57,6 +64,9 @@ func TestAMarkIsShownUntilItIsWithdrawn(t *testing.T) {
 		"refused, with a notice":         {noticed(false), Called{Added: true, Err: refused}, start, noticed(true), nil},
 		"the notice is sent":             {noticed(true), Called{Added: true, Noticed: true}, start, Mark{}, nil},
 		"the notice is refused":          {noticed(true), Called{Added: true, Noticed: true, Err: refused}, start, Mark{}, refused},
+		"a notice without a mark":        {Mark{}, Noticed{Ref: ref, Notice: Notice{UserID: "7", Text: "sorry"}}, start, alone, nil},
+		"a notice, twice":                {alone, Noticed{Ref: ref, Notice: Notice{UserID: "7", Text: "sorry"}}, late, alone, nil},
+		"a notice without a mark, sent":  {alone, Called{Added: true, Noticed: true}, start, Mark{}, nil},
 		"a notice that is due stays":     {noticed(true), Withdrawn{}, start, noticed(true), nil},
 		"the platform is away":           {wanted, Called{Added: true, Err: away}, start, retrying(wanted, firstRetry), nil},
 		"the platform asks for patience": {wanted, Called{Added: true, Err: slow}, start, retrying(wanted, time.Minute), nil},
@@ -76,6 +86,9 @@ func TestAMarkIsShownUntilItIsWithdrawn(t *testing.T) {
 			var lost error
 			for _, e := range effects {
 				lost = e.(Lost).Err
+				if n := e.(Lost).Notice; n != c.before.Notice {
+					t.Errorf("lost the notice %+v, want %+v", n, c.before.Notice)
+				}
 			}
 			if !errors.Is(lost, c.lost) || (lost == nil) != (c.lost == nil) {
 				t.Errorf("lost %v, want %v", lost, c.lost)

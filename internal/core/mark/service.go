@@ -53,6 +53,9 @@ type Options struct {
 	Table   Table
 	Adapter Adapter
 	Logger  *slog.Logger
+	// Untold is called in the transaction that gives up a notice, because neither the mark nor
+	// the private message could be sent; it may be nil.
+	Untold func(tx *db.Tx, n Notice, reason error) error
 }
 
 // Service shows the marks of one platform.
@@ -72,14 +75,7 @@ func New(o Options) *Service {
 		Load:   func(tx *db.Tx, key string) (Mark, error) { return o.Table.Mark(tx, key) },
 		Decide: Decide,
 		Save:   func(tx *db.Tx, key string, _, after Mark) error { return o.Table.SaveMark(tx, key, after) },
-		Carry: func(_ *db.Tx, key string, _ Mark, e Effect) error {
-			lost, ok := e.(Lost)
-			if !ok {
-				return fmt.Errorf("unknown effect %T", e)
-			}
-			s.o.Logger.Info("a mark could not be shown", "mark", key, "error", lost.Err)
-			return nil
-		},
+		Carry: s.carry,
 		Wake: func(_ string, _, after Mark) {
 			if after.Pending() {
 				s.notify()
@@ -87,6 +83,18 @@ func New(o Options) *Service {
 		},
 	}
 	return s
+}
+
+func (s *Service) carry(tx *db.Tx, key string, _ Mark, e Effect) error {
+	lost, ok := e.(Lost)
+	if !ok {
+		return fmt.Errorf("unknown effect %T", e)
+	}
+	s.o.Logger.Info("a mark could not be shown", "mark", key, "error", lost.Err)
+	if lost.Notice == nil || s.o.Untold == nil {
+		return nil
+	}
+	return s.o.Untold(tx, *lost.Notice, lost.Err)
 }
 
 func (s *Service) notify() {
@@ -101,6 +109,19 @@ func (s *Service) notify() {
 func (s *Service) Show(tx *db.Tx, ref event.MessageRef, emoji string, n *Notice) error {
 	_, _, err := s.core.Apply(tx, Mark{Ref: ref, Emoji: emoji}.Key(), Wanted{Ref: ref, Emoji: emoji, Notice: n})
 	return err
+}
+
+// Tell sends a user a notice without a mark, once. ref says what it is about; without a
+// message, MessageID is another id that is unique in the channel.
+func (s *Service) Tell(tx *db.Tx, ref event.MessageRef, n Notice) error {
+	_, _, err := s.core.Apply(tx, Mark{Ref: ref, Emoji: noticeKey + n.UserID}.Key(), Noticed{Ref: ref, Notice: n})
+	return err
+}
+
+// nonceOf returns a nonce that platforms accept: Discord's limit is 25 characters.
+func nonceOf(m Mark) string {
+	id := m.Ref.MessageID
+	return "mark" + id[max(0, len(id)-20):]
 }
 
 // Remove removes a mark from a message, which may have none.
@@ -174,7 +195,7 @@ func (s *Service) call(ctx context.Context, m Mark) error {
 	in := Called{Added: m.Wanted, Noticed: m.noticeDue()}
 	switch {
 	case in.Noticed:
-		in.Err = s.o.Adapter.Tell(limited, m.Notice.UserID, m.Notice.Text, "mark"+m.Ref.MessageID)
+		in.Err = s.o.Adapter.Tell(limited, m.Notice.UserID, m.Notice.Text, nonceOf(m))
 	case m.Wanted:
 		in.Err = s.o.Adapter.React(limited, m.Ref, m.Emoji)
 	default:

@@ -9,6 +9,9 @@ import "lilac/internal/foundation/event"
 //	                       │ └──────────── withdrawn ─────────────────┘ (removed unless it was never shown)
 //	                       └── refused, or not shown in time ──> (none)
 
+// noticeKey begins what a notice without a mark has instead of an emoji; the user's id follows.
+const noticeKey = "notice:"
+
 // Mark is a reaction of ours on a message. The zero Mark is none.
 type Mark struct {
 	Ref   event.MessageRef `json:"ref"`
@@ -21,7 +24,8 @@ type Mark struct {
 	// RetryAt is when a failed call is repeated (Unix milliseconds).
 	RetryAt  int64 `json:"retryAt,omitempty"`
 	Failures int   `json:"failures,omitempty"`
-	// Notice is sent to the user in private if the mark is refused.
+	// Notice is sent to the user in private if the mark is refused, or if there is none (Emoji
+	// then begins with noticeKey).
 	Notice *Notice `json:"notice,omitempty"`
 }
 
@@ -56,6 +60,12 @@ type Wanted struct {
 	Notice *Notice
 }
 
+// Noticed reports that a user should get a notice without a mark.
+type Noticed struct {
+	Ref    event.MessageRef
+	Notice Notice
+}
+
 // Withdrawn reports that people should no longer see the mark.
 type Withdrawn struct{}
 
@@ -67,13 +77,17 @@ type Called struct {
 }
 
 func (Wanted) isInput()    {}
+func (Noticed) isInput()   {}
 func (Withdrawn) isInput() {}
 func (Called) isInput()    {}
 
 // Effect is an effect of a decision. The types below are the closed set.
 type Effect interface{ isEffect() }
 
-// Lost reports that a mark, or its notice, could not be shown. The service logs it.
-type Lost struct{ Err error }
+// Lost reports that a mark could not be shown, nor its notice be sent if it has one.
+type Lost struct {
+	Err    error
+	Notice *Notice
+}
 
 func (Lost) isEffect() {}

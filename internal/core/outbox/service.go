@@ -17,6 +17,7 @@ import (
 	"lilac/internal/core/kernel"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 )
 
@@ -323,9 +324,7 @@ func (s *Service) applyUntilSaved(ctx context.Context, key string, in Input) (r 
 			return r, nil
 		}
 		s.o.Logger.ErrorContext(ctx, "cannot write the outbox row", "key", key, "error", err)
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
+		if !delay.Wait(ctx, retryPause) {
 			return r, nil
 		}
 	}

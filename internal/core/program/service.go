@@ -16,6 +16,7 @@ import (
 
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
@@ -54,8 +55,8 @@ type Options struct {
 	// AnswerWait limits the time for which a program leaves its answers unread when the pipe is full of
 	// them. Default: 30 s.
 	AnswerWait time.Duration
-	// Sleep waits until d has passed or ctx ends. Default: a timer.
-	Sleep func(ctx context.Context, d time.Duration)
+	// Sleep waits until d has passed or ctx ends, and then returns false. Default: a timer.
+	Sleep func(ctx context.Context, d time.Duration) bool
 }
 
 // Service runs the programs.
@@ -81,20 +82,11 @@ func New(o Options) *Service {
 		o.AnswerWait = answerWait
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = delay.Wait
 	}
 	s := &Service{o: o, wakeup: make(chan struct{}, 1)}
 	s.sources.Store(&[]Source{})
 	return s
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // Set replaces the programs. Programs that stay the same keep running.

@@ -137,10 +137,12 @@ func run(t *testing.T, in *intake, command ...string) *world {
 	t.Helper()
 	in.changed = make(chan struct{})
 	w := &world{intake: in, dir: t.TempDir(), log: &logtest.Log{}, pauses: make(chan time.Duration, 1000)}
-	w.service = program.New(program.Options{Intake: in, Grace: 200 * time.Millisecond, AnswerWait: 300 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(w.log, nil)), Sleep: func(ctx context.Context, d time.Duration) {
+	w.service = program.New(program.Options{Intake: in, Grace: 200 * time.Millisecond, AnswerWait: 300 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(w.log, nil)), Sleep: func(ctx context.Context, d time.Duration) bool {
 		select {
 		case w.pauses <- d:
+			return true
 		case <-ctx.Done():
+			return false
 		}
 	}})
 	w.service.Set([]program.Source{w.source(command...)})

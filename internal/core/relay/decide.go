@@ -192,7 +192,7 @@ func (d *decision) show(in Rendered) {
 		views = d.standing(in.Views, in.MaxText)
 	}
 	if in.Ended {
-		views = d.withPing(views, in.PingAfter)
+		views = d.withPing(views, in.Askers, in.PingAfter)
 	}
 	settled, skip := true, in.After != ""
 	for _, v := range views {

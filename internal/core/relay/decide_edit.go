@@ -114,11 +114,12 @@ func (d *decision) refused(m Message, err error) {
 	}
 }
 
-// giveUp ends a request whose output nobody can see and withdraws its unsent
-// messages. The messages that people see are closed later.
+// giveUp ends a request whose output cannot be shown any more, says so once, and withdraws
+// its unsent messages. The messages that people see are closed later.
 func (d *decision) giveUp() {
 	d.pace.GaveUp = d.now
-	if !slices.ContainsFunc(d.Messages, func(m Message) bool { return m.State == MessageSent }) {
+	if !d.Reported {
+		d.Reported = true
 		d.emit(Refuse{})
 	}
 	if d.End == nil {

@@ -50,9 +50,13 @@ func (s *Service) input(tx *db.Tx, d bus.Delivery, payload event.Payload) (Input
 		if err != nil {
 			return nil, fmt.Errorf("find the user to mention: %w", err)
 		}
-		asker, err := s.o.Requests.Asker(tx, d.Headers.RequestID())
+		askers, err := s.o.Requests.Askers(tx, d.Headers.RequestID())
 		if err != nil {
 			return nil, fmt.Errorf("find the user who asked: %w", err)
+		}
+		asker := ""
+		if len(askers) > 0 {
+			asker = askers[0].UserID
 		}
 		return ReplyStarted{ReplyTo: replyTarget(d.Headers.RequestID(), s.platform()), Mention: mention, Asker: asker}, nil
 	case event.RequestLifecycle:
@@ -131,7 +135,11 @@ func (s *Service) carry(tx *db.Tx, _ string, state State, e Effect) error {
 		if s.o.Refused == nil {
 			return nil
 		}
-		return s.o.Refused(tx, row)
+		askers, err := s.o.Requests.Askers(tx, row.RequestID)
+		if err != nil {
+			return fmt.Errorf("find the users who asked: %w", err)
+		}
+		return s.o.Refused(tx, row, askers)
 	case Cancel:
 		return s.publish(tx, "relay-cancel:"+row.RequestID, row.RequestID, row.SessionID, event.RequestCancel{Reason: e.Reason})
 	case Recall, Show, Edit, Delete, CheckPause, ShowTyping, Wait, Report:

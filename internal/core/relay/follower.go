@@ -117,8 +117,14 @@ func (f *follower) show(ctx context.Context, row Row, output heardOutput, ended 
 		Basis: row, Views: Render(output.Output, row.ReplyTo, row.Cuts, end, row.made(), settings),
 		Ended: ended, MaxText: settings.MaxText, Interval: f.s.interval(),
 	}
-	if f.s.o.PingAfter != nil {
+	if f.s.o.PingAfter != nil && ended {
 		in.PingAfter = f.s.o.PingAfter()
+		if err := f.s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+			in.Askers, err = f.s.o.Requests.Askers(q, f.requestID)
+			return err
+		}); err != nil {
+			return false, 0, fmt.Errorf("find the users who asked: %w", err)
+		}
 	}
 	for state := (State{Row: row}); ; {
 		var effects []Effect

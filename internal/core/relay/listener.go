@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 )
 
@@ -87,10 +88,8 @@ func (l *listener) run(ctx context.Context) {
 		if first {
 			l.logger.WarnContext(ctx, "cannot read an output; retrying", "request_id", l.requestID, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !delay.Wait(ctx, retryPause) {
 			return
-		case <-time.After(retryPause):
 		}
 	}
 }

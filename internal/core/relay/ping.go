@@ -13,8 +13,8 @@ const pingKey = "ping.0"
 
 // withPing adds a short message to a complete answer if it has to notify somebody:
 // users whose names the text got by an edit, because edits notify nobody, and the
-// user who asked, if the answer took longer than pingAfter.
-func (d *decision) withPing(views []View, pingAfter time.Duration) []View {
+// users who asked, if they have waited for pingAfter or longer.
+func (d *decision) withPing(views []View, askers []Asker, pingAfter time.Duration) []View {
 	if d.Reason != "" || d.End == nil || d.End.State == event.StateCancelled {
 		return views
 	}
@@ -31,7 +31,7 @@ func (d *decision) withPing(views []View, pingAfter time.Duration) []View {
 	if sent, ok := d.message(pingKey); ok {
 		users = sent.Pinged
 	} else {
-		users = d.unpinged(views, pingAfter)
+		users = d.unpinged(views, askers, pingAfter)
 	}
 	if len(users) == 0 {
 		return views
@@ -40,7 +40,7 @@ func (d *decision) withPing(views []View, pingAfter time.Duration) []View {
 }
 
 // unpinged returns the users who have to be notified at the end.
-func (d *decision) unpinged(views []View, pingAfter time.Duration) (users []string) {
+func (d *decision) unpinged(views []View, askers []Asker, pingAfter time.Duration) (users []string) {
 	var pinged []string
 	for _, m := range d.Messages {
 		pinged = append(pinged, m.Pinged...)
@@ -50,9 +50,10 @@ func (d *decision) unpinged(views []View, pingAfter time.Duration) (users []stri
 			pinged = append(pinged, v.Users...) // it notifies them when it is sent
 		}
 	}
-	took := time.Duration(d.End.At-d.StartedAt) * time.Millisecond
-	if d.Asker != "" && d.StartedAt != 0 && pingAfter > 0 && took >= pingAfter {
-		users = append(users, d.Asker)
+	for _, a := range askers {
+		if waited := time.Duration(d.End.At-a.AskedAt) * time.Millisecond; pingAfter > 0 && waited >= pingAfter {
+			users = append(users, a.UserID)
+		}
 	}
 	for _, v := range views {
 		for _, id := range v.Users {

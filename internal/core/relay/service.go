@@ -54,8 +54,9 @@ type Platform interface {
 type Requests interface {
 	// Mention returns the id of the user that the answer mentions first, or "".
 	Mention(q db.Queryer, requestID string) (userID string, err error)
-	// Asker returns the id of the user who asked, or "".
-	Asker(q db.Queryer, requestID string) (userID string, err error)
+	// Askers returns the users whose messages a request answers, each once, in the order in
+	// which they asked.
+	Askers(q db.Queryer, requestID string) ([]Asker, error)
 	// Paused reports whether a request waits for a person's reply.
 	Paused(q db.Queryer, requestID string) (bool, error)
 	// FinalOutput returns the output of a finished request, from its journal, as
@@ -85,10 +86,10 @@ type Options struct {
 	// Format prepares texts; nil leaves them as they are.
 	Format Formatter
 	Logger *slog.Logger
-	// Refused is called in the transaction that gives up an answer of which nobody
-	// sees anything, because the platform refused it; it may be nil.
-	Refused func(tx *db.Tx, r Row) error
-	// PingAfter returns how long an answer may take before its end notifies the user
+	// Refused is called once for an answer of which people see nothing, or not all
+	// (Row.Partly), because the platform refused it; it may be nil.
+	Refused func(tx *db.Tx, r Row, askers []Asker) error
+	// PingAfter returns how long an answer may take before its end notifies the users
 	// who asked, 0 for never; nil means never.
 	PingAfter func() time.Duration
 	// Interval is the shortest time between two edits of an answer; default 1.2 s.

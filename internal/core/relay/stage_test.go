@@ -242,9 +242,9 @@ func (o fullOutbox) Plan(tx *db.Tx, r outbox.Row) error {
 // journal has the final output of the request.
 type journal struct{ s *stage }
 
-func (journal) Mention(db.Queryer, string) (string, error) { return "", nil }
-func (journal) Asker(db.Queryer, string) (string, error)   { return "", nil }
-func (journal) Paused(db.Queryer, string) (bool, error)    { return false, nil }
+func (journal) Mention(db.Queryer, string) (string, error)       { return "", nil }
+func (journal) Askers(db.Queryer, string) ([]relay.Asker, error) { return nil, nil }
+func (journal) Paused(db.Queryer, string) (bool, error)          { return false, nil }
 
 func (j journal) FinalOutput(_ db.Queryer, _, requestID string) ([]event.Payload, error) {
 	if j.s.recalled == nil {

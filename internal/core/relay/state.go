@@ -42,7 +42,7 @@ type Row struct {
 	ReplyTo string `json:"replyTo,omitempty"`
 	// Mention is the user that the answer mentions first, "" for none.
 	Mention string `json:"mention,omitempty"`
-	// Asker is the user who asked, "" if nobody did. StartedAt is when the answer
+	// Asker is the user who asked first, "" if nobody did. StartedAt is when the answer
 	// began (Unix milliseconds).
 	Asker     string `json:"asker,omitempty"`
 	StartedAt int64  `json:"startedAt,omitempty"`
@@ -54,8 +54,15 @@ type Row struct {
 	// Questions are the questions to people, in order.
 	Questions []Question `json:"questions,omitempty"`
 	End       *End       `json:"end,omitempty"`
-	// Reason explains why the relay gave up: nothing can be shown any more.
-	Reason string `json:"reason,omitempty"`
+	// Reason explains why the relay gave up: nothing can be shown any more. Reported says
+	// that people were told.
+	Reason   string `json:"reason,omitempty"`
+	Reported bool   `json:"reported,omitempty"`
+}
+
+// Partly reports whether people see a part of the output.
+func (r Row) Partly() bool {
+	return slices.ContainsFunc(r.Messages, func(m Message) bool { return m.State == MessageSent })
 }
 
 // MessageState is the state of a message.
@@ -226,9 +233,17 @@ type Rendered struct {
 	MaxText int
 	// Interval is the shortest time between two edits of an answer.
 	Interval time.Duration
-	// PingAfter is how long an answer may take before its end notifies the user who
-	// asked; 0 means that it never does.
+	// PingAfter is how long an answer may take before its end notifies the users who
+	// asked; 0 means that it never does. Askers are these users, if Ended.
 	PingAfter time.Duration
+	Askers    []Asker
+}
+
+// Asker is a user whose message an answer answers.
+type Asker struct {
+	UserID string
+	// AskedAt is when the first message of the user was accepted (Unix milliseconds).
+	AskedAt int64
 }
 
 // EditDone is the outcome of an edit.
@@ -297,7 +312,8 @@ type Announce struct {
 // Withdraw withdraws the planned messages.
 type Withdraw struct{}
 
-// Refuse reports that the platform refuses the answer, so that nobody sees it.
+// Refuse reports that the platform refuses the answer, so that nobody sees it, or only a part
+// of it.
 type Refuse struct{}
 
 // Cancel cancels the request.

@@ -50,3 +50,39 @@ func TestAnAcknowledgmentLastsUntilTheRequestEnds(t *testing.T) {
 		}
 	}
 }
+
+// A question that waits for other conversations, or that a waiting request has taken along, is
+// acknowledged, too.
+func TestAQuestionThatDoesNotRunYetIsAcknowledged(t *testing.T) {
+	ask := func(id string) router.Message {
+		return router.Message{ID: id, RequestID: "r" + id, Mode: router.Mention, Mentions: true}
+	}
+	later := ask("1")
+	later.Delivered = true
+	for name, c := range map[string]struct {
+		events []router.Event
+		want   []router.Effect
+	}{
+		"control: it runs at once":            {[]router.Event{ask("2"), router.Lifecycle{RequestID: "r2", State: event.StateRunning}}, nil},
+		"all slots are taken":                 {[]router.Event{ask("2"), router.Lifecycle{RequestID: "r2", State: event.StateQueued}}, []router.Effect{router.Acknowledge{MessageID: "2"}}},
+		"its request has taken another along": {[]router.Event{ask("2"), later}, []router.Effect{router.Acknowledge{MessageID: "1"}}},
+		"and it waits, too":                   {[]router.Event{ask("2"), router.Lifecycle{RequestID: "r2", State: event.StateQueued}, router.Lifecycle{RequestID: "r2", State: event.StateQueued}}, []router.Effect{router.Acknowledge{MessageID: "2"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := router.State{}
+			var got []router.Effect
+			for _, e := range c.events {
+				var effects []router.Effect
+				s, effects = router.Decide(s, router.Input{Event: e, Rules: rules, History: &router.History{Chains: map[string][]string{"2": {"1", "2"}}}}, at(0))
+				for _, e := range effects {
+					if a, ok := e.(router.Acknowledge); ok {
+						got = append(got, a)
+					}
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}

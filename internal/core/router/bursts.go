@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/delay"
 )
 
 const (
@@ -203,9 +204,6 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 			return
 		}
 		s.o.Logger.ErrorContext(ctx, "cannot save the verdict of the gate", "session_id", session, "error", err)
-		select {
-		case <-time.After(burstRetry):
-		case <-ctx.Done():
-		}
+		delay.Wait(ctx, burstRetry)
 	}
 }

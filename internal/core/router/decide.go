@@ -256,10 +256,13 @@ func (d *decision) followLifecycle(l Lifecycle) {
 			d.unacknowledge(d.Requests[i])
 			d.Requests = slices.Delete(d.Requests, i, i+1)
 		}
-	case i >= 0:
-		if l.State != event.StateQueued {
-			d.Requests[i].Running, d.Requests[i].Delivered, d.Requests[i].Joined = true, nil, nil
+	case i >= 0 && l.State == event.StateQueued:
+		// It is the only one here, and waits for those of other conversations.
+		if told := d.Requests[i].Delivered; len(told) > 0 {
+			d.acknowledge(l.RequestID, told[len(told)-1])
 		}
+	case i >= 0:
+		d.Requests[i].Running, d.Requests[i].Delivered, d.Requests[i].Joined = true, nil, nil
 	case len(d.Requests) < maxRequests:
 		d.Requests = append(d.Requests, Request{ID: l.RequestID, Running: l.State != event.StateQueued, Since: d.now.UnixMilli()})
 	}

@@ -84,6 +84,7 @@ func (d *decision) joinDelivered(m Message) {
 	i := slices.IndexFunc(d.Requests, func(r Request) bool { return !r.Running && slices.Contains(r.Delivered, m.ID) })
 	if wakes && i >= 0 && len(d.Requests[i].Joined) < maxDelivered {
 		d.Requests[i].Joined = append(slices.Clone(d.Requests[i].Joined), Question{m.ID, m.RequestID})
+		d.acknowledge(d.Requests[i].ID, m.ID)
 	}
 }
 

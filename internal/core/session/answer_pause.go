@@ -62,6 +62,11 @@ func AnswerPause(tx *db.Tx, q OpenQuestion, a PauseAnswer) (Pause, error) {
 	case !q.mayPress(a.By):
 		return Pause{}, fault.New(fault.Denied, "%s", p.whoMay())
 	}
+	if p.Form != nil && a.Answer == Replied {
+		if _, err := p.Form.Read(a.Reply); err != nil {
+			return Pause{}, err
+		}
+	}
 	text := string(a.Answer)
 	if a.Answer == Replied {
 		text = a.Reply

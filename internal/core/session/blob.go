@@ -21,6 +21,13 @@ const blobPrefix = "blob:sha256:"
 func (r *run) inlineBlobs(ctx context.Context, m chat.Message, isNew bool) chat.Message {
 	cloned := false
 	for i, p := range m.Parts {
+		if content, ok := p.Content(); ok {
+			if !cloned {
+				m.Parts, cloned = slices.Clone(m.Parts), true
+			}
+			m.Parts[i] = p.WithContent(r.inlinePictures(ctx, content))
+			continue
+		}
 		var ref string
 		if p.Type != chat.TypeFile && p.Type != chat.TypeImage || json.Unmarshal(p.Data, &ref) != nil || !strings.HasPrefix(ref, blobPrefix) {
 			continue
@@ -31,6 +38,27 @@ func (r *run) inlineBlobs(ctx context.Context, m chat.Message, isNew bool) chat.
 		m.Parts[i] = r.inlineBlob(ctx, p, ref, isNew)
 	}
 	return m
+}
+
+// inlinePictures returns the content of a tool's result with the data of its pictures.
+func (r *run) inlinePictures(ctx context.Context, content []chat.Part) []chat.Part {
+	for i, p := range content {
+		ref, _, ok := p.ResultData()
+		if !ok || !strings.HasPrefix(ref, blobPrefix) {
+			continue
+		}
+		content[i] = chat.TextPart("(The picture is no longer available.)")
+		if r.svc.opt.Blobs == nil {
+			continue
+		}
+		data, err := r.svc.opt.Blobs.Get(context.WithoutCancel(ctx), ref)
+		if err != nil {
+			r.svc.opt.Logger.Warn("cannot read a picture of a tool", "blob", ref, "error", err)
+			continue
+		}
+		content[i] = p.WithResultData(base64.StdEncoding.EncodeToString(data))
+	}
+	return content
 }
 
 func (r *run) inlineBlob(ctx context.Context, p chat.Part, ref string, isNew bool) chat.Part {

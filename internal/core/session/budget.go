@@ -208,10 +208,12 @@ type Pause struct {
 	// besides the operator.
 	Call      *AskedCall `json:"call,omitempty"`
 	Approvers []string   `json:"approvers,omitempty"`
-	// Choices are suggested answers, for ForReply. ToolCallID is the call that asks.
-	Choices    []string `json:"choices,omitempty"`
-	ToolCallID string   `json:"toolCallId,omitempty"`
-	Question   string   `json:"question"`
+	// Choices are suggested answers, for ForReply. ToolCallID is the call that asks, and Form
+	// the question of a program instead.
+	Choices    []string  `json:"choices,omitempty"`
+	ToolCallID string    `json:"toolCallId,omitempty"`
+	Form       *CallForm `json:"form,omitempty"`
+	Question   string    `json:"question"`
 	// Since and Until are Unix milliseconds. At Until a request at a limit fails, and any
 	// other continues without an answer.
 	Since int64 `json:"since"`

@@ -198,7 +198,11 @@ func (c *change) changeState(e ChangeState) error {
 	switch {
 	case e.State == event.StateRunning:
 		req.StartedAt = c.now()
-		place, err := c.svc.opt.Surfaces.Grant(c.tx, e.Client, c.sessionID)
+		var rules []string
+		if c.state.isActive(e.RequestID) {
+			rules = c.state.Active.Rules
+		}
+		place, err := c.svc.opt.Surfaces.Grant(c.tx, e.Client, c.sessionID, rules)
 		if err != nil {
 			return err
 		}

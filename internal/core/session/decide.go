@@ -57,6 +57,10 @@ func (d *decision) decide(in Input) {
 				d.Active.Approvals = slices.Delete(d.Active.Approvals, i, i+1)
 			}
 		}
+	case FormNeeded:
+		d.formNeeded(in)
+	case FormsUsed:
+		d.formsUsed(in)
 	case StandingRevoked:
 		d.Standing = slices.DeleteFunc(d.Standing, func(s Standing) bool { return in.Tool == "" || s.Tool == in.Tool })
 	case Expired:

@@ -53,7 +53,7 @@ func (d *decision) answer(p PendingMessage, m Message) {
 		d.emit(StoreMessage{RequestID: id, MessageID: p.MessageID, Queue: event.Steer, Applied: true})
 		d.emit(recorded)
 		d.emit(ConfirmMessage{RequestID: id, MessageID: p.MessageID})
-		d.settle(pause, m.Answer, m.By)
+		d.settle(pause, m.Answer, m.Reply, m.By)
 		d.resume()
 		return
 	}
@@ -69,9 +69,12 @@ func (d *decision) answer(p PendingMessage, m Message) {
 	d.resume()
 }
 
-// settle notes the answer to an approval for the calls that it concerns. For a tool, the
-// journal has it.
-func (d *decision) settle(p Pause, answer Answer, by string) {
+// settle notes the answer to an approval or a form for the calls that it concerns. For a
+// tool, the journal has it.
+func (d *decision) settle(p Pause, answer Answer, reply, by string) {
+	if p.Form != nil {
+		d.settleForm(*p.Form, answer, reply)
+	}
 	if p.Kind != ForApproval {
 		return
 	}
@@ -133,7 +136,7 @@ func (d *decision) expired(in Expired) {
 		return
 	}
 	if d.Active.Paused.Kind != AtLimit {
-		d.settle(*d.Active.Paused, TimedOut, "")
+		d.settle(*d.Active.Paused, TimedOut, "", "")
 		d.proceed(TimedOut)
 		return
 	}

@@ -45,7 +45,7 @@ func (f fakeSurfaces) Agent(_ db.Queryer, sessionID string) (id, name string, er
 }
 func (f fakeSurfaces) Unattended(client string) bool { return f.unattended && client == "web" }
 
-func (f fakeSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
+func (f fakeSurfaces) Grant(db.Queryer, string, string, []string) (grant.Grant, error) {
 	return f.grant, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Input is something that happened to a session. The set of inputs is closed:
 // [Message], [Cancel], [StepBoundary], [WouldEnd], [Ended], [LimitReached], [Asked], [ApprovalNeeded],
-// [ApprovalUsed], [StandingRevoked], [Expired], [DayOver], [Drained], [Recovered], [TurnCame], [TrialPassed], [Progressed],
+// [ApprovalUsed], [FormNeeded], [FormsUsed], [StandingRevoked], [Expired], [DayOver], [Drained], [Recovered], [TurnCame], [TrialPassed], [Progressed],
 // [SlotFree], [RowDamaged] and [DamagedQueue].
 //
 // Facts that the decider needs and the state does not hold are fields of the
@@ -124,6 +124,18 @@ type ApprovalUsed struct {
 	Tool, Hash string
 }
 
+// FormNeeded reports that a program asks a person during a call.
+type FormNeeded struct {
+	RequestID string
+	Form      CallForm
+}
+
+// FormsUsed reports that a call has ended whose forms were answered.
+type FormsUsed struct {
+	RequestID  string
+	Tool, Call string
+}
+
 // StandingRevoked ends the standing approvals of a tool; "" means all of them.
 type StandingRevoked struct{ Tool string }
 
@@ -189,6 +201,8 @@ func (LimitReached) input()    {}
 func (Asked) input()           {}
 func (ApprovalNeeded) input()  {}
 func (ApprovalUsed) input()    {}
+func (FormNeeded) input()      {}
+func (FormsUsed) input()       {}
 func (StandingRevoked) input() {}
 func (Expired) input()         {}
 func (DayOver) input()         {}

@@ -30,6 +30,12 @@ type Options struct {
 	Tables Tables
 	// Model returns the model of a session's next request.
 	Model func(ctx context.Context, s Session) (llm.Model, error)
+	// Opening returns what a conversation that begins now knows besides its instructions, such
+	// as a catalog. It stays as it is until a compaction. nil means nothing.
+	Opening func(ctx context.Context, client, sessionID string) string
+	// Lasting returns what of messages that a compaction removes must stay in the conversation
+	// as it is; nil means nothing. size bounds it, in bytes.
+	Lasting func(removed []chat.Message, size int) string
 	// ChannelInstructions returns the instructions of a session's channel; nil means
 	// that there are none.
 	ChannelInstructions func(q db.Queryer, s Session) string
@@ -85,8 +91,8 @@ type Surfaces interface {
 	// the first message becomes the title.
 	Title(q db.Queryer, client, sessionID string) string
 	// Grant returns what requests in a session may use, as its surface and channel are
-	// configured.
-	Grant(q db.Queryer, client, sessionID string) (grant.Grant, error)
+	// configured. rules are those whose events the request handles.
+	Grant(q db.Queryer, client, sessionID string, rules []string) (grant.Grant, error)
 	// Instructions builds the model's instructions from the operator's.
 	Instructions(operators, client string) string
 	// Unattended reports whether nobody can answer a question in the client's
@@ -215,7 +221,7 @@ func (plainSurfaces) HasRelay(string) bool                    { return false }
 func (plainSurfaces) Title(db.Queryer, string, string) string { return "" }
 func (plainSurfaces) Instructions(operators, _ string) string { return operators }
 func (plainSurfaces) Unattended(string) bool                  { return false }
-func (plainSurfaces) Grant(db.Queryer, string, string) (grant.Grant, error) {
+func (plainSurfaces) Grant(db.Queryer, string, string, []string) (grant.Grant, error) {
 	return nil, nil
 }
 func (plainSurfaces) NewConversation(string) string { return "" }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 )
 
@@ -120,7 +121,7 @@ func (o *output) append(reasoning bool, text string) {
 // throttle makes the reader of the model's stream wait until the next publication is
 // near. Data waits in the connection meanwhile, and is shown no later.
 func (o *output) throttle(ctx context.Context) {
-	for o.waiting() >= fastText && sleep(ctx, throttleLead) {
+	for o.waiting() >= fastText && delay.Wait(ctx, throttleLead) {
 	}
 	if o.svc.streams.Load() < throttleStreams {
 		return
@@ -129,7 +130,7 @@ func (o *output) throttle(ctx context.Context) {
 	due := o.last.Add(o.svc.publisher.interval())
 	o.mu.Unlock()
 	if wait := due.Add(-throttleLead).Sub(o.svc.opt.Now()); wait > 0 {
-		sleep(ctx, wait)
+		delay.Wait(ctx, wait)
 	}
 }
 

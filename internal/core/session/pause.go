@@ -12,6 +12,7 @@ import (
 	"lilac/internal/agent"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 )
 
@@ -238,7 +239,7 @@ func (s pauses) expire(sessionID, requestID string, p Pause) {
 	// If the program was down at midnight and at the end of the wait, midnight was first.
 	_, dayOver := s.settings.Load().Limits.midnightAfter(p)
 	for dayOver && s.atCapacity() { // many requests may continue at midnight
-		if !sleep(ctx, time.Second) {
+		if !delay.Wait(ctx, time.Second) {
 			return
 		}
 	}
@@ -253,7 +254,7 @@ func (s pauses) expire(sessionID, requestID string, p Pause) {
 			return
 		}
 		s.opt.Logger.Error("cannot end a paused request", "session_id", sessionID, "request_id", requestID, "error", err)
-		if !sleep(ctx, wait) {
+		if !delay.Wait(ctx, wait) {
 			return
 		}
 	}

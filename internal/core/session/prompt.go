@@ -37,6 +37,9 @@ type Prompt struct {
 	// message that it stands for, which is not sent.
 	Role    string `json:"role,omitempty"`
 	RoleSeq int64  `json:"roleSeq,omitempty"`
+	// Opening is what the conversation knew besides the instructions when it began. It is part
+	// of the system prompt.
+	Opening string `json:"opening,omitempty"`
 	// Notes are messages of the program between those of the history.
 	Notes []PromptNote `json:"notes,omitempty"`
 	// Rewritten holds messages that were sent in another form than the history has, by
@@ -83,6 +86,8 @@ type sentPrompt struct {
 	opening *HistoryMessage
 	// current is what a new conversation would begin with now.
 	current Prompt
+	// instructions are the current ones, with the opening and the role of the conversation.
+	instructions string
 	// prefix and nextPrefix are the prefixes before and after a compaction.
 	prefix, nextPrefix Prefix
 }
@@ -142,10 +147,19 @@ func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Pre
 	p, tools, now := &r.sent, r.svc.tools.of(r.tools), r.svc.opt.Now()
 	current := Prompt{From: p.from, Instructions: hashOf(system), Tools: tools.hash, Day: now.Format(time.DateOnly)}
 	current.Role, current.RoleSeq = p.role()
-	system = joinInstructions(system, current.Role)
+	if r.svc.opt.Opening != nil {
+		current.Opening = r.svc.opt.Opening(r.ctx, r.client, r.sessionID)
+	}
+	opening := current.Opening
+	if p.known {
+		opening = p.Opening
+	}
+	same := Prefix{System: joinInstructions(system, opening, current.Role), Tools: tools.specs}
+	system = joinInstructions(system, current.Opening, current.Role)
 	current.Prefix = hashOf(system) + current.Tools
-	p.current, p.nextPrefix = current, Prefix{System: system, Tools: tools.specs}
-	if p.known && p.Prefix != current.Prefix {
+	samePrefix := hashOf(same.System) + current.Tools
+	p.current, p.nextPrefix, p.instructions = current, Prefix{System: system, Tools: tools.specs}, same.System
+	if p.known && p.Prefix != samePrefix {
 		if err := r.readPrefix(); err != nil {
 			return Prefix{}, nil, err
 		}
@@ -155,8 +169,8 @@ func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Pre
 		current.Transcripts = p.Transcripts
 		p.Prompt, p.prefix, p.unsaved = current, p.nextPrefix, true
 		p.Day = "" // unknown to the model
-	case p.Prefix == current.Prefix:
-		p.prefix = p.nextPrefix
+	case p.Prefix == samePrefix:
+		p.prefix = same
 	}
 	if p.notesBefore > 0 {
 		p.addNotes(now)
@@ -203,7 +217,7 @@ func (p *sentPrompt) addNotes(now time.Time) {
 		texts = append(texts, agent.DateNote(now))
 	}
 	if p.Instructions != p.current.Instructions {
-		texts = append(texts, agent.InstructionsNote(p.nextPrefix.System))
+		texts = append(texts, agent.InstructionsNote(p.instructions))
 	}
 	if p.Tools != p.current.Tools {
 		texts = append(texts, agent.ToolsNote(p.prefix.Tools, p.nextPrefix.Tools))

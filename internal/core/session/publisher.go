@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 )
 
@@ -111,7 +112,7 @@ func (p *publisher) run(ctx context.Context) {
 		round, wait := p.takeDue(p.svc.opt.Now())
 		if len(round) > 0 {
 			p.publishRound(ctx, round)
-			if !sleep(ctx, p.round()-time.Since(begun)) {
+			if !delay.Wait(ctx, p.round()-time.Since(begun)) {
 				return
 			}
 			continue

@@ -166,6 +166,13 @@ func (p Pause) Read(messages []chat.Message) (answer Answer, reply string) {
 	if said == "" || len(said) > maxReply {
 		return NoAnswer, ""
 	}
+	if p.Form != nil {
+		reply, err := p.Form.Read(said)
+		if err != nil {
+			return NoAnswer, ""
+		}
+		return Replied, reply
+	}
 	return Replied, p.choice(said)
 }
 

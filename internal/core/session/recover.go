@@ -9,6 +9,7 @@ import (
 	"lilac/internal/agent"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
@@ -226,7 +227,7 @@ func (s *Service) resumeAll(ctx context.Context) error {
 // retryResume retries until the session is resumed, because read and write errors may
 // be temporary.
 func (s *Service) retryResume(p recovery) {
-	for wait := time.Second; sleep(s.runCtx, wait); wait = min(2*wait, time.Minute) {
+	for wait := time.Second; delay.Wait(s.runCtx, wait); wait = min(2*wait, time.Minute) {
 		err := s.resumeSession(s.runCtx, p)
 		if err == nil || s.runCtx.Err() != nil {
 			return

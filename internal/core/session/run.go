@@ -254,7 +254,8 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: r.tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
-		Permit: r.permit,
+		Permit: r.permit, Lasting: opt.Lasting,
+		Inline: func(ctx context.Context, m chat.Message) chat.Message { return r.inlineBlobs(ctx, m, false) },
 	}, in, r.host())
 }
 

@@ -64,6 +64,7 @@ func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outc
 	var closed bool
 	var granted grant.Grant
 	var unasked *CallApproval
+	var form *CallForm
 	err := r.record(ctx, func(c *change) error {
 		c.outcome = outcome
 		err := c.decide(in)
@@ -71,6 +72,9 @@ func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outc
 		if unasked = c.state.Active.firstUnasked(); unasked != nil {
 			asked := *unasked
 			unasked = &asked
+		} else if open := c.state.Active.firstOpenForm(); open != nil {
+			asked := *open
+			form = &asked
 		}
 		return err
 	})
@@ -81,8 +85,11 @@ func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outc
 		r.closed = true
 		return nil, nil
 	}
-	if unasked != nil {
+	switch {
+	case unasked != nil:
 		r.asks = pauses{r.svc}.forApproval(unasked.AskedCall, unasked.Approvers)
+	case form != nil:
+		r.asks = pauses{r.svc}.forForm(*form)
 	}
 	r.grant = r.grant.And(granted)
 	return r.inject(injected, seqs), nil

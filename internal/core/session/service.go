@@ -13,6 +13,7 @@ import (
 	"lilac/internal/core/kernel"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 )
 
@@ -219,7 +220,7 @@ func (s *Service) startHeld() {
 		err := s.change(ctx, sessionID, func(c *change) error { return c.decide(SlotFree{}) })
 		if err != nil && ctx.Err() == nil {
 			s.opt.Logger.Error("cannot start a held session", "session_id", sessionID, "error", err)
-			if !sleep(ctx, time.Second) {
+			if !delay.Wait(ctx, time.Second) {
 				return
 			}
 			s.mu.Lock()
@@ -278,18 +279,6 @@ func (s *Service) runOf(requestID string) *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.runs[requestID]
-}
-
-// sleep waits for d and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func isCancelled(err error) bool { return errors.Is(err, agent.ErrCancelled) }

@@ -102,6 +102,8 @@ type Active struct {
 	Pauses int `json:"pauses,omitempty"`
 	// Approvals are the calls of running commands that need an approval.
 	Approvals []CallApproval `json:"approvals,omitempty"`
+	// Forms are what programs ask people during calls, with the answers.
+	Forms []CallForm `json:"forms,omitempty"`
 	// Rules are the rules whose events the request handles.
 	Rules []string `json:"rules,omitempty"`
 	// Recovery is set after an unclean stop of the process; see recovery.go.
@@ -154,7 +156,8 @@ func (s State) clone() State {
 	s.Raised, s.Standing = maps.Clone(s.Raised), slices.Clone(s.Standing)
 	if s.Active != nil {
 		a := *s.Active
-		a.Pending, a.Rules, a.Approvals = slices.Clone(a.Pending), slices.Clone(a.Rules), slices.Clone(a.Approvals)
+		a.Pending, a.Rules = slices.Clone(a.Pending), slices.Clone(a.Rules)
+		a.Approvals, a.Forms = slices.Clone(a.Approvals), slices.Clone(a.Forms)
 		if a.Paused != nil {
 			p := *a.Paused
 			a.Paused = &p

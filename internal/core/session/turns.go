@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 )
 
@@ -54,7 +55,7 @@ func (t *turns) await(ctx context.Context, waiting []recovery) bool {
 		if rest <= 0 {
 			return ctx.Err() == nil
 		}
-		if !sleep(ctx, min(rest, activityInterval)) {
+		if !delay.Wait(ctx, min(rest, activityInterval)) {
 			return false
 		}
 		if rest > activityInterval {
@@ -112,7 +113,7 @@ func (t *turns) awaitTrial(ctx context.Context, p recovery) bool {
 
 // retry is like retryResume for a request whose turn has come.
 func (t *turns) retry(p recovery) {
-	for wait := time.Second; sleep(t.svc.runCtx, wait); wait = min(2*wait, time.Minute) {
+	for wait := time.Second; delay.Wait(t.svc.runCtx, wait); wait = min(2*wait, time.Minute) {
 		err := t.svc.resumeInTurn(t.svc.runCtx, p)
 		if err == nil || t.svc.runCtx.Err() != nil {
 			return

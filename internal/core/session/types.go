@@ -129,7 +129,7 @@ type StoryEntry struct {
 	At   int64 `json:"at"`
 	Step int   `json:"step"`
 	// Kind is queued, started, input, model, model_failed, model_switched, tool_start,
-	// tool_end, call, recovered, compacted, paused, resumed, approved, end; in a story
+	// tool_end, call, memory, recovered, compacted, paused, resumed, approved, end; in a story
 	// also [EntryDamaged].
 	Kind   string          `json:"kind"`
 	Detail string          `json:"detail,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 )
 
@@ -31,7 +32,7 @@ func (s *Service) runCommand(ctx context.Context, l *runningTask, limits Limits)
 			return
 		}
 		s.o.Logger.Error("cannot record the end of a background task", "task_id", t.ID, "session_id", t.SessionID, "error", err)
-		if !sleep(s.ctx, wait) {
+		if !delay.Wait(s.ctx, wait) {
 			return // the next start reports it as lost
 		}
 	}
@@ -91,7 +92,7 @@ func (s *Service) watch(ctx context.Context) {
 			last, awake = s.o.Now(), time.Now()
 			continue
 		}
-		if !sleep(ctx, s.o.CheckInterval) {
+		if !delay.Wait(ctx, s.o.CheckInterval) {
 			return
 		}
 		now := s.o.Now()
@@ -213,16 +214,4 @@ func (s *Service) progressOf(ctx context.Context, l *runningTask) (w Progress, e
 	})
 	w.LastLine = lastLine(w.LastLine)
 	return w, err
-}
-
-// sleep waits for d, and reports whether ctx is still active.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

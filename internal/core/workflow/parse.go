@@ -87,7 +87,7 @@ var validID = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
 // withoutReplies are the surfaces without replies: there, a task waits for the next
 // message of the conversation.
-var withoutReplies = []string{"web", "terminal"}
+var withoutReplies = []string{"web", "terminal", "acp"}
 
 // platformOf returns the platform of a kind with a suffix.
 func platformOf(kind, suffix string) (platform string, ok bool) {

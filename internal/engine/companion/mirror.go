@@ -21,6 +21,9 @@ const (
 	// all, in one exchange.
 	appendMax  = 256
 	roundBytes = 4 << 20
+	// gatherFor is the pause after an exchange, in which further events come together: an
+	// exchange for each event would cost twenty times as much.
+	gatherFor = 10 * time.Millisecond
 	// growing and ended are how long an output stays after its last append, and after its
 	// end, in seconds.
 	growing = 3600
@@ -114,9 +117,15 @@ func (m *mirror) run(ctx context.Context, client rueidis.Client, working func())
 	}
 	working()
 	for {
-		more, err := m.round(ctx)
+		more, full, err := m.round(ctx)
 		if err != nil {
 			return err
+		}
+		if more && !full {
+			select {
+			case <-ctx.Done():
+			case <-time.After(gatherFor):
+			}
 		}
 		due := false
 		select {
@@ -173,8 +182,9 @@ type topicBatch struct {
 	cursor  int64 // after the append, also past damaged positions
 }
 
-// round sends what waits. It reports whether more may wait.
-func (m *mirror) round(ctx context.Context) (more bool, err error) {
+// round sends what waits. It reports whether it sent something, so that more may wait, and
+// whether more waits for sure.
+func (m *mirror) round(ctx context.Context) (more, full bool, err error) {
 	m.mu.Lock()
 	var topics []*topic
 	for _, t := range m.dirty {
@@ -188,17 +198,17 @@ func (m *mirror) round(ctx context.Context) (more bool, err error) {
 	size := 0
 	for _, t := range topics {
 		if size >= roundBytes {
-			more = true
+			full = true
 			break
 		}
 		b, err := m.take(ctx, t)
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		if b.cursor == t.cursor {
 			continue
 		}
-		more = true
+		more, full = true, full || len(b.records) == appendMax
 		args := t.expecting(expiry(t, b.records))
 		for _, r := range b.records {
 			body := encode(r)
@@ -208,22 +218,22 @@ func (m *mirror) round(ctx context.Context) (more bool, err error) {
 		batches, calls = append(batches, b), append(calls, appendScript.call(m.client, false, m.opt.stream(t.name), args...).Pin())
 	}
 	if len(batches) == 0 {
-		return false, nil
+		return false, false, nil
 	}
 	replies, err := m.exchange(ctx, appendScript, calls)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	for i, b := range batches {
 		done, err := m.settle(ctx, b.topic, replies[i])
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		if done {
 			m.sent(b)
 		}
 	}
-	return more, nil
+	return more, full, nil
 }
 
 // expecting returns the first arguments of the append script.

@@ -94,6 +94,8 @@ type postgresEngine struct {
 	// the database when it was last asked. owned is false until the first claim.
 	epoch, last, stored int64
 	owned               bool
+	// proposed is the highest epoch that this process has tried to begin after the first one.
+	proposed int64
 	// durable is the number of the last commit that is known to have waited for the disk, and
 	// for the synchronous standby. relaxed is true if the current transaction does not wait.
 	durable int64
@@ -135,7 +137,7 @@ func (d *DB) openPostgres(ctx context.Context, _ int) error {
 	if e.lease != nil {
 		condition = "(SELECT count(*) FROM owner) = 1"
 	}
-	if err := e.claim(ctx, e.write.server, condition); err != nil {
+	if err := e.claim(ctx, e.write.server, "epoch + 1", condition); err != nil {
 		return postgresFault(fmt.Errorf("claim the database: %w", err))
 	}
 	if len(d.pending) > 0 {
@@ -231,7 +233,11 @@ func (e *postgresEngine) dialWriter(ctx context.Context) (*pgconn.PgConn, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	if err := e.claim(ctx, server, "epoch = "+strconv.FormatInt(e.epoch, 10)); err != nil {
+	// The answer to an earlier attempt may be lost, and the server may carry it out only now:
+	// the row says whether it is still this process's, and the highest attempt counts.
+	e.proposed = max(e.proposed, e.epoch) + 1
+	epoch := strconv.FormatInt(e.proposed, 10)
+	if err := e.claim(ctx, server, epoch, "node = $1 AND epoch < "+epoch); err != nil {
 		return nil, errors.Join(err, server.Close(ctx))
 	}
 	return server, nil
@@ -250,19 +256,19 @@ func (d *DB) openReadOnly(ctx context.Context, e *postgresEngine, applied map[st
 	return nil
 }
 
-// claim begins an epoch if the row of writers meets a condition. The lock on the row of the
+// claim begins an epoch, an expression, if the row of writers meets a condition. The lock on the row of the
 // lease (owner) makes a process wait that takes over at this moment: its epoch is then the
 // higher one.
-func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, condition string) error {
-	result := server.ExecParams(ctx, "WITH owner AS MATERIALIZED (SELECT 1 FROM leases WHERE name = 'writer' AND holder = $1 FOR SHARE) UPDATE writers SET epoch = epoch + 1, claimed = epoch + 1, node = $1 WHERE w = 0 AND "+condition+" RETURNING epoch, last",
+func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, epoch, condition string) error {
+	result := server.ExecParams(ctx, "WITH owner AS MATERIALIZED (SELECT 1 FROM leases WHERE name = 'writer' AND holder = $1 FOR SHARE) UPDATE writers SET epoch = "+epoch+", claimed = "+epoch+", node = $1 WHERE w = 0 AND "+condition+" RETURNING epoch, last",
 		[][]byte{[]byte(e.node)}, nil, nil, nil).Read()
 	if result.Err != nil {
 		return result.Err
 	}
 	if len(result.Rows) == 0 {
-		return e.end(&fault.Error{Kind: fault.Unavailable, Code: CodeTakenOver, Message: messageAnotherProcess})
+		return e.replaced(&fault.Error{Kind: fault.Unavailable, Code: CodeTakenOver, Message: messageAnotherProcess})
 	}
-	epoch, err := strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
+	begun, err := strconv.ParseInt(string(result.Rows[0][0]), 10, 64)
 	if err != nil {
 		return fmt.Errorf("read epoch: %w", err)
 	}
@@ -280,7 +286,7 @@ func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, condi
 	if !e.owned {
 		e.last, e.durable = stored, stored
 	}
-	e.epoch, e.stored, e.owned = epoch, stored, true
+	e.epoch, e.stored, e.owned = begun, stored, true
 	return nil
 }
 
@@ -290,6 +296,12 @@ func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, condi
 func (e *postgresEngine) startAgain(lost int64) error {
 	err := &fault.Error{Kind: fault.Unavailable, Code: "database_restarting", Message: fmt.Sprintf(
 		"PostgreSQL has crashed, and with it %d commits that did not wait for the disk. Lilac starts again from what is stored; nothing that it accepted is lost.", lost)}
+	return e.replaced(err)
+}
+
+// replaced ends the ownership because another process has begun an epoch. A lease that this
+// process still has would keep everyone from the database.
+func (e *postgresEngine) replaced(err error) error {
 	if e.lease != nil {
 		e.lease.lose(err)
 	}
@@ -397,6 +409,9 @@ func (e *postgresEngine) commit() error {
 	if !c.wrote {
 		return c.endRead()
 	}
+	if err := c.connect(context.Background()); err != nil { // a new connection begins an epoch
+		return c.note(err) // not sent
+	}
 	number := e.last + 1
 	if _, err := c.enqueue("UPDATE writers SET last = ?, claimed = ? WHERE w = 0", []any{number, e.epoch}); err != nil {
 		return err
@@ -404,9 +419,6 @@ func (e *postgresEngine) commit() error {
 	commit, err := c.enqueue("COMMIT", nil)
 	if err != nil {
 		return err
-	}
-	if err := c.connect(context.Background()); err != nil {
-		return c.note(err) // not sent
 	}
 	_, err = c.send(false)
 	switch {
@@ -419,7 +431,7 @@ func (e *postgresEngine) commit() error {
 		e.unknown = number
 		return e.await(err)
 	case isFenced(err):
-		return e.end(postgresFault(err))
+		return e.replaced(postgresFault(err))
 	case commit.failedItself:
 		return fmt.Errorf("commit: %w", err)
 	}

@@ -108,6 +108,45 @@ func TestAWriteSurvivesALostConnection(t *testing.T) {
 	}
 }
 
+// After an outage, each reconnection begins an epoch. The process stays the owner of the
+// database, even if the answer to the statement that begins the epoch is lost.
+func TestTheOwnerStaysTheOwnerAfterAnOutage(t *testing.T) {
+	s := startPostgres(t)
+	proxy := faultproxy.Start(t, s.Addr())
+	d, err := onServer(t, proxy.Addr, "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Refuse()
+	proxy.Cut()
+	if err := d.Update(t.Context(), func(tx *db.Tx) error { return tx.QueryRow("SELECT count(*) FROM t").Scan(new(int)) }); err == nil {
+		t.Error("control: a read without a server succeeds")
+	}
+	proxy.Accept(t)
+	if err := put(d, "accepted"); err != nil {
+		t.Errorf("the first write after an outage: %v", err)
+	}
+	for i := range 3 {
+		proxy.LoseOneAnswerTo("SET epoch")
+		proxy.Cut()
+		var err error
+		for range 2 { // the caller of the first may hear of the outage
+			if err = put(d, fmt.Sprint("after a lost answer ", i)); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Errorf("the writes after a lost answer fail: %v", err)
+		}
+		if !proxy.LostOne() {
+			t.Error("control: no answer was lost")
+		}
+	}
+	if n := count(t, d); n != 4 {
+		t.Errorf("%d rows, want 4", n)
+	}
+}
+
 // A process whose database belongs to another one writes nothing more.
 func TestAProcessThatWasReplacedWritesNothing(t *testing.T) {
 	s := startPostgres(t)

@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
@@ -85,10 +86,8 @@ func (b *Engine) Declare(ctx context.Context, s bus.Subscription) error {
 			return err
 		}
 		b.log.Warn("a group could not be declared, which is tried again", "topic", s.Topic, "group", s.Group)
-		select {
-		case <-ctx.Done():
+		if !delay.Wait(ctx, declarePause) {
 			return ctx.Err()
-		case <-time.After(declarePause):
 		}
 	}
 }

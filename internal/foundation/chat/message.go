@@ -128,6 +128,9 @@ type textOutput struct {
 // OutputText returns the output of a tool-result as text for a model, and
 // whether it is an error. An output of another shape is returned as its JSON.
 func (p Part) OutputText() (text string, failed bool) {
+	if parts, ok := p.Content(); ok {
+		return contentText(parts), false
+	}
 	var out struct {
 		Type   string          `json:"type"`
 		Value  json.RawMessage `json:"value"`

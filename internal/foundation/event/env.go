@@ -170,6 +170,10 @@ func inField(name string, err error) error {
 // MetadataReplayOf is the metadata field with the id of the event that this one repeats.
 const MetadataReplayOf = "replay_of"
 
+// SourceEntry is the source of events that a program caused through an entry point with
+// tokens of its own, such as /v1.
+const SourceEntry = "v1"
+
 // MetadataRequest is the metadata field with the id of the request that caused the event.
 const MetadataRequest = "request_id"
 

@@ -17,7 +17,7 @@ import (
 type RuleConfig struct {
 	Tool    setting.Texts  `json:"tool,omitempty" jsonschema:"Tools and callables, as in tools.allow: bash, surface.messages.*, or *. A pattern or a list of patterns. Default: all."`
 	Who     setting.Texts  `json:"who,omitempty" jsonschema:"For whom the request works: operator (the page, a terminal, the API), user:ID or role:ID with an ID of Discord, or with a name under entity.users or entity.roles. Default: everybody, and requests without a person, such as those of timers and webhooks."`
-	Where   setting.Texts  `json:"where,omitempty" jsonschema:"Where the request works: discord, web, terminal, the ID of a channel (its threads are included), or the name of a channel under entity.sessions, with or without #. Default: everywhere."`
+	Where   setting.Texts  `json:"where,omitempty" jsonschema:"Where the request works: discord, web, terminal, acp (editors), the ID of a channel (its threads are included), or the name of a channel under entity.sessions, with or without #. Default: everywhere."`
 	Input   map[string]any `json:"input,omitempty" jsonschema:"Fields that the input of the call must have with exactly these values. Only for do: allow, because a model can write the same in another way."`
 	Do      string         `json:"do,omitempty" enum:"allow,ask,deny" jsonschema:"allow, ask (the call waits until a permitted person answers), or deny. A deny that matches always wins; otherwise the first rule that matches applies; without one, the call is allowed."`
 	Approve setting.Texts  `json:"approve,omitempty" jsonschema:"Who may answer, besides the operator: user and role as in who. Default: the people in who."`
@@ -30,7 +30,7 @@ type Names struct {
 }
 
 // clients are the surfaces that a rule may name as a place.
-var clients = []string{"discord", "web", "terminal"}
+var clients = []string{"discord", "web", "terminal", "acp"}
 
 // Compile returns the rules of a configuration. The error has all its mistakes; field is the
 // key of the setting.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 )
 
@@ -122,12 +123,8 @@ func (r Retry) sleep(ctx context.Context, d time.Duration) error {
 
 // Sleep waits for d, or until ctx ends and then returns its error.
 func Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if !delay.Wait(ctx, d) {
 		return ctx.Err()
 	}
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/engine/bus"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/httpapi"
@@ -125,7 +126,7 @@ func (c *Client) Now(ctx context.Context, id string, waiting func(why error)) (c
 		if attempt == 0 {
 			waiting(err)
 		}
-		if !sleep(ctx, c.pause(attempt)) {
+		if !delay.Wait(ctx, c.pause(attempt)) {
 			return "", err
 		}
 	}
@@ -166,7 +167,7 @@ func (c *Client) Send(ctx context.Context, id string, in Message) (Accepted, err
 	var out Accepted
 	for attempt, deadline := 0, time.Now().Add(promptPatience); ; attempt++ {
 		err := c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/prompt", in, &out, "Idempotency-Key", key)
-		if !isAway(err) || time.Now().After(deadline) || !sleep(ctx, c.pause(attempt)) {
+		if !isAway(err) || time.Now().After(deadline) || !delay.Wait(ctx, c.pause(attempt)) {
 			return out, err
 		}
 	}
@@ -175,18 +176,6 @@ func (c *Client) Send(ctx context.Context, id string, in Message) (Accepted, err
 func isAway(err error) bool {
 	var e *fault.Error
 	return errors.As(err, &e) && e.Kind == fault.Unavailable
-}
-
-// sleep waits and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // Cancel stops a request of a conversation; "" means the running one.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/sse"
@@ -83,7 +84,7 @@ func (c *Client) follow(ctx context.Context, path, cursor string, fn func(sse.Ev
 		case time.Since(away) > c.patience:
 			return err
 		}
-		if !sleep(ctx, c.pause(attempt)) {
+		if !delay.Wait(ctx, c.pause(attempt)) {
 			return nil
 		}
 	}

@@ -14,8 +14,10 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/core/webhook"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
 	"lilac/internal/model/catalog"
+	"lilac/internal/surfaces/discord"
 	"lilac/internal/telemetry/logs"
 )
 
@@ -37,11 +39,14 @@ type Config struct {
 	Limits         session.LimitsConfig              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
 	CompactAt      float64                           `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
 	System         string                            `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
-	Channels       map[string]Channel                `json:"channels,omitempty" jsonschema:"Model, effort, and instructions of single channels, by the ID of the channel, by its name in entity.sessions, or by client (web, terminal). A thread has the settings of its channel unless it has its own. What people choose in a conversation precedes them."`
+	Channels       map[string]Channel                `json:"channels,omitempty" jsonschema:"Model, effort, and instructions of single channels, by the ID of the channel, by its name in entity.sessions, or by client (web, terminal, acp). A thread has the settings of its channel unless it has its own. What people choose in a conversation precedes them."`
 	Sandbox        sandbox.Config                    `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
 	Tools          Tools                             `json:"tools,omitempty" jsonschema:"The tool server for callables."`
 	MCPServers     map[string]mcpclient.ServerConfig `json:"mcpServers,omitempty" jsonschema:"Servers of the Model Context Protocol (MCP), by name, in the form that other products use. Their tools are callables mcp.NAME.TOOL; tools settings say which requests may use them."`
+	Memory         Memory                            `json:"memory,omitempty" jsonschema:"What the agent remembers between conversations, as plain files."`
+	Skills         Skills                            `json:"skills,omitempty" jsonschema:"Skills: directories with a file SKILL.md that says how to do a kind of work. Lilac finds them in .agents/skills and .claude/skills of the workspace, in ~/.agents/skills, and here. The agent uses those that lilac skills trust has trusted."`
 	MCP            MCP                               `json:"mcp,omitempty" jsonschema:"The Model Context Protocol (MCP): Lilac as a server, and tools of other servers for the model itself."`
+	V1             V1                                `json:"v1,omitempty" jsonschema:"An API at /v1 for clients of OpenAI's API: chat completions, responses, and models. Without tokens, it is off."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Attachments    Attachments                       `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
@@ -162,6 +167,30 @@ type MCP struct {
 	Pin   []string `json:"pin,omitempty" jsonschema:"Tools of MCP servers that the model sees as tools of its own, in addition, for small models: mcp.SERVER.TOOL. A conversation keeps those with which it began."`
 }
 
+// V1 configures the API for clients of OpenAI's API.
+type V1 struct {
+	Tokens map[string]V1Token `json:"tokens,omitempty" jsonschema:"Programs that may call, by name. Each has its own conversations; their client is v1-NAME, which channels can name."`
+}
+
+// A V1Token is a program that may call /v1.
+type V1Token struct {
+	Token Secret       `json:"token,omitempty" jsonschema:"The API key of the program, at least 16 characters. Prefer ${NAME}, which reads an environment variable."`
+	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests of the program may use."`
+}
+
+// Memory configures what the agent remembers between conversations.
+type Memory struct {
+	Off      bool   `json:"off,omitempty" jsonschema:"Whether the agent remembers nothing."`
+	Dir      string `json:"dir,omitempty" jsonschema:"The directory of the notes. Default: memory in dataDir. It must be outside of the workspace and of what commands see, because a conversation must not read the notes of others."`
+	Everyone bool   `json:"everyone,omitempty" jsonschema:"Whether the agent may write notes that every conversation reads, in conversations of the page and the terminal. The operator can always edit them."`
+}
+
+// Skills configures where skills are found.
+type Skills struct {
+	Off   bool     `json:"off,omitempty" jsonschema:"Whether the agent uses no skills."`
+	Paths []string `json:"paths,omitempty" jsonschema:"Further directories whose subdirectories are skills. They precede the other ones."`
+}
+
 // Tools configures the address of the tool server, in addition to its socket.
 type Tools struct {
 	Addr string `json:"addr,omitempty" jsonschema:"An additional loopback address for the tool server, for example 127.0.0.1:7421. Without it, there is only the socket. Other addresses are refused."`
@@ -188,20 +217,11 @@ func Default() *Config {
 			"gemini":    {Type: OpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai"},
 			"demo":      {Type: Demo},
 		},
-		Limits:    session.DefaultLimitsConfig(),
-		CompactAt: 0.75,
-		Sandbox:   sandbox.DefaultConfig(),
-		Tasks:     task.DefaultConfig(),
-		Surface: Surface{Discord: Discord{
-			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
-			PingAfter: Duration(time.Minute),
-			Pairing:   PairingCode,
-			Backfill:  DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
-			// 25 MiB is above the upload limit of Discord users without a subscription.
-			Attachments: DiscordAttachments{MaxBytes: 25 << 20, Hosts: []string{"cdn.discordapp.com", "media.discordapp.net"}},
-			// This many messages take about 512 MiB, including the full-text index.
-			Cache: DiscordCache{Age: Duration(180 * 24 * time.Hour), Messages: 500_000},
-		}},
+		Limits:      session.DefaultLimitsConfig(),
+		CompactAt:   0.75,
+		Sandbox:     sandbox.DefaultConfig(),
+		Tasks:       task.DefaultConfig(),
+		Surface:     Surface{Discord: discord.DefaultSettings()},
 		Attachments: Attachments{MaxBytes: 25 << 20, MaxTotal: 50 << 20, Keep: Duration(7 * 24 * time.Hour)},
 		Router:      router.DefaultConfig(),
 		Log:         logs.DefaultConfig(),

@@ -30,6 +30,11 @@ func (c checker) checkMCP() error {
 		}
 		used[name] = key
 		found = append(found, c.MCPServers[key].Check(field))
+		for i, rule := range c.MCPServers[key].Rules {
+			if _, ok := c.Rules[rule]; !ok {
+				found = append(found, fault.InvalidField(fmt.Sprintf("%s.rules[%d]", field, i), "There is no rule %q.%s", rule, fault.DidYouMean(rule, slices.Collect(maps.Keys(c.Rules)))))
+			}
+		}
 	}
 	if len(c.MCP.Pin) > maxPinned {
 		found = append(found, fault.InvalidField("mcp.pin", "There are more than %d pinned tools. Every model call contains them.", maxPinned))
@@ -44,6 +49,31 @@ func (c checker) checkMCP() error {
 		}
 	}
 	return errors.Join(found...)
+}
+
+// MCPGrant returns which MCP servers a request may not use, because they are for other
+// channels and rules. rules are those whose events the request handles, and channels the ids
+// of its channel and of the channel of its thread.
+func MCPGrant(c *Config, client string, rules []string, channels ...string) grant.Grant {
+	t := grant.Tools{From: "mcpServers"}
+	for _, key := range slices.Sorted(maps.Keys(c.MCPServers)) {
+		s := c.MCPServers[key]
+		if len(s.Channels)+len(s.Rules) == 0 {
+			continue
+		}
+		here := slices.ContainsFunc(s.Channels, func(name string) bool {
+			id, named := c.Entity.Sessions.Discord[name]
+			return name == client || slices.Contains(channels, name) || named && slices.Contains(channels, id)
+		})
+		handled := len(rules) > 0 && !slices.ContainsFunc(rules, func(rule string) bool { return !slices.Contains(s.Rules, rule) })
+		if !here && !handled {
+			t.Deny = append(t.Deny, "mcp."+mcpclient.Name(key))
+		}
+	}
+	if len(t.Deny) == 0 {
+		return nil
+	}
+	return grant.Of(t)
 }
 
 // maxPinned bounds the pinned tools: they are part of every model call.

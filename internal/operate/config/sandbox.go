@@ -41,12 +41,17 @@ func (c checker) checkSandboxPaths() error {
 	for _, list := range []struct {
 		name  string
 		paths []string
-	}{{"readOnly", c.Sandbox.ReadOnly}, {"writable", c.Sandbox.Writable}, {"hidden", c.Sandbox.Hidden}} {
+	}{
+		{"sandbox.readOnly", c.Sandbox.ReadOnly},
+		{"sandbox.writable", c.Sandbox.Writable},
+		{"skills.paths", c.Skills.Paths}, // commands may read skills
+		{hidden, c.Sandbox.Hidden},
+	} {
 		for i, given := range list.paths {
-			field := fmt.Sprintf("sandbox.%s[%d]", list.name, i)
-			path, way, err := c.sandboxPath(field, given, list.name == "hidden", data)
-			if list.paths[i] = path; err == nil && list.name != "hidden" {
-				next := shownPath{field, given, list.name == "writable", way}
+			field := fmt.Sprintf("%s[%d]", list.name, i)
+			path, way, err := c.sandboxPath(field, given, list.name == hidden, data)
+			if list.paths[i] = path; err == nil && list.name != hidden {
+				next := shownPath{field, given, list.name == "sandbox.writable", way}
 				err = next.apart(c.DataDir, data, shown)
 				shown = append(shown, next)
 			}
@@ -55,6 +60,9 @@ func (c checker) checkSandboxPaths() error {
 	}
 	return errors.Join(found...)
 }
+
+// hidden is the key of the paths that commands must not see.
+const hidden = "sandbox.hidden"
 
 // A shownPath is a path that commands can see.
 type shownPath struct {

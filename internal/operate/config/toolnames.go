@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/serve/openaiapi"
 )
 
 // SourceTools implements [environment.SourceTools].
@@ -30,8 +32,15 @@ func (c *Config) SurfaceTools(client string, channels ...string) grant.Grant {
 		return g
 	case "web":
 		return grant.Of(c.Surface.Web.Tools.Tools("surface.web.tools"))
-	case "terminal":
+	case "terminal", "acp":
 		return grant.Of(c.Surface.Terminal.Tools.Tools("surface.terminal.tools"))
+	}
+	if name, ok := strings.CutPrefix(client, openaiapi.ClientPrefix); ok {
+		program, known := c.V1.Tokens[name]
+		if !known { // the operator removed the token
+			return grant.Of(grant.Tools{From: "v1.tokens", Allow: grant.Reading})
+		}
+		return grant.Of(program.Tools.Tools("v1.tokens." + name + ".tools"))
 	}
 	return nil
 }
@@ -47,6 +56,8 @@ func (c *Config) ClientOfChannel(id string) (client string, ok bool) {
 var KnownTools = []string{
 	"ask", "attachment_add", "attachment_download", "bash", "edit", "get_event_info", "glob", "grep", "read", "task", "write",
 	"attachment.add", "attachment.download", "events.publish",
+	"memory.forget", "memory.list", "memory.recall", "memory.remember", "memory.search",
+	"skills.read",
 	"surface.messages.delete", "surface.messages.edit", "surface.messages.list", "surface.messages.read", "surface.messages.search", "surface.messages.send",
 	"surface.reactions.add", "surface.reactions.list", "surface.reactions.remove", "surface.sessions.list",
 	"task.list", "task.output", "task.start", "task.stop",
@@ -57,6 +68,9 @@ var KnownTools = []string{
 func (c *Config) toolLists() map[string]grant.Config {
 	out := map[string]grant.Config{
 		"surface.discord.tools": c.Surface.Discord.Tools, "surface.web.tools": c.Surface.Web.Tools, "surface.terminal.tools": c.Surface.Terminal.Tools,
+	}
+	for name, program := range c.V1.Tokens {
+		out["v1.tokens."+name+".tools"] = program.Tools
 	}
 	for name, r := range c.Rules {
 		out["rules."+name+".tools"] = r.Tools

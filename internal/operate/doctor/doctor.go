@@ -92,6 +92,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		p.traces(),
 	}
 	out = append(out, p.programs()...)
+	out = append(out, skillsOf(p.Config)...)
 	out = append(out, p.model(ctx)...)
 	out = append(out, p.discord(ctx)...)
 	out = append(out, server)

@@ -14,6 +14,8 @@ import (
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
+	"lilac/internal/serve/openaiapi"
+	"lilac/internal/surfaces/discord"
 )
 
 // Security reports what is open to whom, according to the configuration and, for the
@@ -109,7 +111,7 @@ func (p Patient) openDiscord(ctx context.Context) []Finding {
 }
 
 // stoppers says who may stop answers.
-func stoppers(p config.DiscordPeople) string {
+func stoppers(p discord.PeopleSettings) string {
 	who := "members who may manage messages"
 	if len(p.Allow) > 0 {
 		who = strings.Join(p.Allow, ", ")
@@ -125,7 +127,7 @@ func stoppers(p config.DiscordPeople) string {
 func openPairing(ctx context.Context, c *config.Config, server *client.Client) Finding {
 	const check = "discord: pairing"
 	message := "strangers get a code for the operator to approve"
-	if c.Surface.Discord.Pairing != config.PairingCode {
+	if c.Surface.Discord.Pairing != discord.PairingCode {
 		message = "strangers get no answer"
 	}
 	if server == nil {
@@ -177,7 +179,7 @@ func openPolicy(c *config.Config) []Finding {
 }
 
 // selected says whom a selection of people includes, or returns "" for everybody.
-func selected(p config.DiscordPeople) (text string) {
+func selected(p discord.PeopleSettings) (text string) {
 	if len(p.Allow) > 0 {
 		text += ", if they are " + strings.Join(p.Allow, ", ")
 	}
@@ -226,6 +228,9 @@ func (p Patient) openTools() (out []Finding) {
 				places = append(places, struct{ name, client, channel string }{"channel " + id, "discord", id})
 			}
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.V1.Tokens)) {
+		places = append(places, struct{ name, client, channel string }{"v1 " + name, openaiapi.ClientPrefix + name, ""})
 	}
 	for _, at := range places {
 		may := c.SurfaceTools(at.client, at.channel).Filter(acting())

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/foundation/policy"
 	"lilac/internal/operate/config"
 	"lilac/internal/operate/doctor"
+	"lilac/internal/surfaces/discord"
 )
 
 func TestTheSecurityReportSaysWhatIsOpenToWhom(t *testing.T) {
@@ -27,11 +28,11 @@ func TestTheSecurityReportSaysWhatIsOpenToWhom(t *testing.T) {
 		"listed people":    {func(c *config.Config) { c.Surface.Discord.AllowedUserIDs = []string{"1"} }, "discord: private", doctor.OK, "1 listed person"},
 		"strangers":        {func(c *config.Config) { c.Surface.Discord.AllowedChannelIDs = []string{"1"} }, "discord: pairing", doctor.OK, "a code for the operator"},
 		"no pairing": {func(c *config.Config) {
-			c.Surface.Discord.AllowedChannelIDs, c.Surface.Discord.Pairing = []string{"1"}, config.PairingOff
+			c.Surface.Discord.AllowedChannelIDs, c.Surface.Discord.Pairing = []string{"1"}, discord.PairingOff
 		}, "discord: pairing", doctor.OK, "strangers get no answer"},
 		"who may stop": {func(c *config.Config) {
 			c.Surface.Discord.AllowedChannelIDs = []string{"1"}
-			c.Surface.Discord.Access.Stop = config.DiscordPeople{Allow: []string{"role:5"}, Deny: []string{"user:6"}}
+			c.Surface.Discord.Access.Stop = discord.PeopleSettings{Allow: []string{"role:5"}, Deny: []string{"user:6"}}
 		}, "discord: stop", doctor.OK, "the person who asked, and role:5, except user:6"},
 		"a policy": {func(c *config.Config) {
 			c.Policy = []policy.RuleConfig{{Tool: []string{"bash"}, Who: []string{"role:5"}, Do: "ask"}}

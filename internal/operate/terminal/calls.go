@@ -20,6 +20,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/client"
+	"lilac/internal/operate/transcript"
 )
 
 const (
@@ -99,7 +100,7 @@ func (s *service) open(id string) Opened {
 	if err != nil {
 		return Opened{Err: err}
 	}
-	opened := Opened{Session: id, Title: stored.Title, Model: modelOf(stored), Cursor: history.Cursor, History: entries(history, true)}
+	opened := Opened{Session: id, Title: stored.Title, Model: modelOf(stored), Cursor: history.Cursor, History: transcript.Of(history, true)}
 	if stored.Paused != nil {
 		opened.Asking = stored.ActiveRequest
 		opened.Pause, err = json.Marshal(stored.Paused)
@@ -124,7 +125,7 @@ func (s *service) recall() tea.Msg {
 		return nil
 	}
 	var texts []string
-	for _, e := range entries(history, true) {
+	for _, e := range transcript.Of(history, true) {
 		if e.Kind == "user" {
 			texts = append(texts, e.Text)
 		}
@@ -260,13 +261,13 @@ func age(d time.Duration) string {
 
 // export writes all messages of a conversation to a new file.
 func (s *service) export(e Export) Done {
-	var pages [][]Entry
+	var pages [][]transcript.Entry
 	for before := ""; ; {
 		page, err := s.o.Server.Messages(s.ctx, e.Session, client.Page{Limit: 200, Before: before})
 		if err != nil {
 			return Done{Err: err}
 		}
-		pages = append(pages, entries(page, false))
+		pages = append(pages, transcript.Of(page, false))
 		if before = firstID(page); len(page.Messages) < 200 || before == "" {
 			break
 		}
@@ -278,7 +279,7 @@ func (s *service) export(e Export) Done {
 		return Done{Err: fault.New(fault.Conflict, "%s exists already. Choose another name: /export FILE", e.Path)}
 	}
 	if err == nil {
-		_, err = io.WriteString(f, document(e.Title, slices.Concat(pages...)))
+		_, err = io.WriteString(f, transcript.Markdown(e.Title, slices.Concat(pages...)))
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

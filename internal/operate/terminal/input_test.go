@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lilac/internal/foundation/event"
+	"lilac/internal/operate/transcript"
 )
 
 func TestEscAndCtrlC(t *testing.T) {
@@ -115,7 +116,7 @@ func TestAConversationIsChosen(t *testing.T) {
 	d.hides("cats")
 	d.press("enter")
 	d.want(Open{"s9"})
-	d.send(Opened{Session: "s9", Title: "About dogs", Cursor: "c1", History: []Entry{
+	d.send(Opened{Session: "s9", Title: "About dogs", Cursor: "c1", History: []transcript.Entry{
 		{Kind: "user", Text: "hi", Files: []string{"a.png"}}, {Kind: "thinking", Text: "hm"}, {Kind: "tool", ToolName: "bash", Text: "ls", Output: "x"}, {Kind: "answer", Text: "*hello*"}, {Kind: "note", Text: "Event x"},
 	}})
 	d.want(Follow{"s9", "c1"})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/event"
+	"lilac/internal/operate/transcript"
 )
 
 // The messages of [Update], besides Bubble Tea's own (keys, pastes, sizes).
@@ -13,7 +14,7 @@ type (
 	Opened struct {
 		Session, Title, Model string
 		Cursor                string
-		History               []Entry
+		History               []transcript.Entry
 		// Pause is the open question of the request Asking, as JSON, or nil.
 		Asking string
 		Pause  json.RawMessage
@@ -67,15 +68,6 @@ type (
 	// Printed reports that the lines of [Print] are on the terminal.
 	Printed struct{}
 )
-
-// Entry is a message of the stored conversation.
-type Entry struct {
-	Kind                         string // user, answer, thinking, tool, note
-	Request, Text                string
-	ToolCallID, ToolName, Output string
-	Failed                       bool
-	Files                        []string
-}
 
 // Effect is something that the service does for [Update].
 type Effect interface{ isEffect() }

@@ -4,100 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"lilac/internal/core/environment"
-	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 	"lilac/internal/serve/httpapi"
 )
-
-// eventTool is the call with which the stored conversation describes an event.
-const eventTool = "get_event_info"
-
-// entries returns stored messages as the terminal shows them. The prompts of rules are
-// internal; an event is one quiet line. The steps of requests that still run are left out
-// if live is set, because the event stream repeats them.
-func entries(h client.History, live bool) (out []Entry) {
-	results := map[string]chat.Part{}
-	messages := make([]chat.Message, 0, len(h.Messages))
-	for _, raw := range h.Messages {
-		var m chat.Message
-		if json.Unmarshal(raw, &m) != nil {
-			continue // a message of a newer version
-		}
-		messages = append(messages, m)
-		for _, p := range m.ToolResults() {
-			results[p.ToolCallID] = p
-		}
-	}
-	internal := map[string]bool{} // requests whose next user message is a rule's prompt
-	for _, m := range messages {
-		request := extra(m, "requestId")
-		switch {
-		case m.Role == chat.User && strings.HasPrefix(m.Text(), "Observed event: "):
-			internal[request] = true
-		case m.Role == chat.User && internal[request]:
-			internal[request] = false
-		case m.Role == chat.User:
-			out = append(out, Entry{Kind: "user", Request: request, Text: m.Text(), Files: filesOf(m)})
-		case m.Role == chat.Assistant && !(live && slices.Contains(h.Running, request)):
-			out = append(out, answerEntries(m, request, results)...)
-		}
-	}
-	return out
-}
-
-// answerEntries returns the parts of an answer with the results of its tools.
-func answerEntries(m chat.Message, request string, results map[string]chat.Part) (out []Entry) {
-	for _, p := range m.Parts {
-		switch p.Type {
-		case chat.TypeText:
-			if strings.TrimSpace(p.Text) != "" {
-				out = append(out, Entry{Kind: "answer", Request: request, Text: p.Text})
-			}
-		case chat.TypeReasoning:
-			if p.Text != "" {
-				out = append(out, Entry{Kind: "thinking", Request: request, Text: p.Text})
-			}
-		case chat.TypeToolCall:
-			if p.ToolName == eventTool {
-				if result, ok := results[p.ToolCallID]; ok {
-					out = append(out, Entry{Kind: "note", Request: request, Text: eventLine(result)})
-				}
-				continue
-			}
-			e := Entry{Kind: "tool", Request: request, ToolCallID: p.ToolCallID, ToolName: p.ToolName, Text: describe("", p.ToolName, p.Input)}
-			if result, ok := results[p.ToolCallID]; ok {
-				e.Output, e.Failed = result.OutputText()
-			}
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// eventLine describes an event of which the agent was told.
-func eventLine(result chat.Part) string {
-	var e struct {
-		Type    string `json:"event_type"`
-		Payload struct{ Description string }
-	}
-	content, _ := result.OutputText()
-	_ = json.Unmarshal([]byte(content), &e) // an event of another form has no name
-	if how, ok := strings.CutPrefix(e.Type, "background_task."); ok {
-		return taskEnded(e.Payload.Description, cmp.Or(taskEnds()[how], how))
-	}
-	return "Event " + text.SingleLine(e.Type)
-}
-
-func extra(m chat.Message, field string) (s string) {
-	_ = json.Unmarshal(m.Extra[field], &s) // a missing field is ""
-	return s
-}
 
 func firstID(h client.History) string {
 	var first struct{ ID string }
@@ -105,44 +19,6 @@ func firstID(h client.History) string {
 		_ = json.Unmarshal(h.Messages[0], &first)
 	}
 	return first.ID
-}
-
-func filesOf(m chat.Message) (names []string) {
-	for _, p := range m.Parts {
-		if p.Type == chat.TypeFile || p.Type == chat.TypeImage {
-			names = append(names, cmp.Or(p.Filename, p.MediaType))
-		}
-	}
-	return names
-}
-
-// document returns a conversation as Markdown.
-func document(title string, all []Entry) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n", orElse(title, "Conversation"))
-	for _, e := range all {
-		switch e.Kind {
-		case "user":
-			fmt.Fprintf(&b, "\n## You\n\n%s\n", e.Text)
-			for _, name := range e.Files {
-				fmt.Fprintf(&b, "\nAttached: %s\n", name)
-			}
-		case "answer":
-			fmt.Fprintf(&b, "\n## Lilac\n\n%s\n", strings.Trim(e.Text, "\n"))
-		case "tool":
-			fmt.Fprintf(&b, "\n*%s* `%s`\n", e.ToolName, e.Text)
-			if e.Output != "" {
-				fence := "```"
-				for strings.Contains(e.Output, fence) {
-					fence += "`"
-				}
-				fmt.Fprintf(&b, "\n%s\n%s\n%s\n", fence, strings.TrimRight(e.Output, "\n"), fence)
-			}
-		case "note":
-			fmt.Fprintf(&b, "\n*%s*\n", e.Text)
-		}
-	}
-	return b.String()
 }
 
 // modelItems returns the models, those of the configuration first.

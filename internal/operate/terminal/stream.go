@@ -13,6 +13,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/terminal/markdown"
+	"lilac/internal/operate/transcript"
 )
 
 // waitsForAnswer is the phase of a request with an open question.
@@ -308,7 +309,7 @@ func (c *conversation) tool(p payload) {
 	}
 	b := &c.blocks[at]
 	b.name = cmp.Or(text.SingleLine(p.Name), b.name)
-	if what := describe(p.Display, p.Name, p.Args); what != "" {
+	if what := transcript.Describe(p.Display, p.Name, p.Args); what != "" {
 		b.text = what
 	}
 	if p.Status == event.ToolEnd {
@@ -325,26 +326,6 @@ func (c *conversation) tool(p payload) {
 // endedBefore reports whether the printed blocks have the tool already.
 func (c *conversation) endedBefore(p payload) bool {
 	return slices.ContainsFunc(c.blocks[:c.printed], func(b block) bool { return b.kind == kindTool && b.id == p.ToolCallID && b.request == p.RequestID })
-}
-
-// describe returns what a tool call does, in one line.
-func describe(display, name string, args json.RawMessage) string {
-	if s := text.SingleLine(display); s != "" {
-		return strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(s, name), ":"))
-	}
-	var fields map[string]any
-	if json.Unmarshal(args, &fields) != nil {
-		return text.SingleLine(string(args))
-	}
-	for _, known := range []string{"command", "file_path", "path", "pattern", "query", "url", "description", "callable"} {
-		if s, ok := fields[known].(string); ok && s != "" {
-			return text.SingleLine(s)
-		}
-	}
-	if len(fields) == 0 {
-		return ""
-	}
-	return text.SingleLine(string(args))
 }
 
 // finish shows the end of a request.
@@ -391,120 +372,4 @@ func (c *conversation) receipt(r *run, u *chat.Usage) string {
 		parts = append(parts, fmt.Sprintf("%s in, %s out", count(u.InputTokens), count(u.OutputTokens)))
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
-}
-
-// wokenBy shows environment events that wake the agent as one quiet line.
-func (c *conversation) wokenBy(t event.Type, p payload) {
-	family, what, _ := strings.Cut(string(t), ".")
-	switch {
-	case family == "background_task":
-		if words := taskEnds(); words[what] != "" {
-			c.note(taskEnded(p.Description, words[what]))
-		}
-	case family == "session":
-		if t == event.SessionUpdated && p.Title != "" {
-			c.title = text.SingleLine(p.Title)
-		}
-	case t == event.RuleStopped || family == "stream" || family == "tool" || t == event.UserStop:
-	default:
-		c.note("Event " + text.SingleLine(string(t)))
-	}
-}
-
-// maxOptions limits the answers to choose; the keys 1 to 9 select them.
-const maxOptions = 9
-
-// ask returns the question of a paused request.
-func ask(p payload) *question {
-	q := &question{request: p.RequestID, number: p.Pause, text: clean(p.Question)}
-	switch p.Kind {
-	case "":
-		q.options = []option{{label: "Continue", answer: "continue"}, {label: "Stop", answer: "stop"}}
-	case "approval":
-		q.options = []option{{label: "Allow once", answer: "once"}, {label: "Always allow here", answer: "always"}, {label: "Refuse", answer: "no"}}
-		if p.Call != nil {
-			q.details = text.TruncateRunes(text.SingleLine(p.Call.Tool+" "+p.Call.Input), maxDetails)
-		}
-	default:
-		for _, choice := range p.Choices[:min(len(p.Choices), maxOptions)] {
-			q.options = append(q.options, option{label: text.SingleLine(choice), answer: "reply", reply: choice})
-		}
-	}
-	return q
-}
-
-// stillAsks shows the question that was open when the conversation was opened.
-func (c *conversation) stillAsks(request string, pause json.RawMessage) {
-	var p payload
-	var stored struct{ Number int }
-	if len(pause) == 0 || json.Unmarshal(pause, &p) != nil || json.Unmarshal(pause, &stored) != nil {
-		return
-	}
-	p.RequestID, p.Pause = request, stored.Number
-	c.question = ask(p)
-}
-
-// maxDetails limits the input of a call to approve, in characters. Ctrl+O shows all calls.
-const maxDetails = 600
-
-// taskEnds are the words for the ends of a background task.
-func taskEnds() map[string]string {
-	return map[string]string{"completed": "finished", "failed": "failed", "timeout": "ran out of time", "stopped": "was stopped"}
-}
-
-func taskEnded(description, how string) string {
-	return fmt.Sprintf("The task “%s” %s", text.SingleLine(description), how)
-}
-
-// maxEvents limits the lines about events that wait.
-const maxEvents = 50
-
-// note shows a line about an event. The running request handles it when its answer is
-// complete, so the line waits until then.
-func (c *conversation) note(line string) {
-	if c.run == nil || len(c.run.events) >= maxEvents {
-		c.add(block{kind: kindNote, text: line})
-		return
-	}
-	r := c.current(c.run.id)
-	r.events = append(r.events[:len(r.events):len(r.events)], line)
-}
-
-func (c *conversation) flushEvents() {
-	if c.run == nil || len(c.run.events) == 0 {
-		return
-	}
-	c.closeAnswer()
-	r := c.current(c.run.id)
-	for _, line := range r.events {
-		c.add(block{kind: kindNote, text: line})
-	}
-	r.events = nil
-}
-
-// size formats a number of bytes.
-func size(n int64) string {
-	switch {
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%d kB", n>>10)
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
-
-// count formats a number of tokens.
-func count(n int64) string {
-	if n >= 1000 {
-		return fmt.Sprintf("%.1fk", float64(n)/1000)
-	}
-	return fmt.Sprint(n)
-}
-
-// duration formats a time for a status line.
-func duration(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	}
-	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 }

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
+	"lilac/internal/operate/transcript"
 )
 
 const (
@@ -221,7 +222,7 @@ func (m Model) opened(msg Opened) (Model, []Effect) {
 }
 
 // history adds the stored messages of a conversation.
-func (m *Model) history(entries []Entry) {
+func (m *Model) history(entries []transcript.Entry) {
 	for _, e := range entries {
 		b := block{request: e.Request, text: clean(e.Text)}
 		switch e.Kind {

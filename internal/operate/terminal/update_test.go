@@ -14,6 +14,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/transcript"
 )
 
 // desk drives Update as the service would, and collects what it asks for.
@@ -378,7 +379,7 @@ func TestQuestionsAreAnsweredInPlace(t *testing.T) {
 	d.hides("? Go on?")
 	// Someone who opens the conversation later sees the question, too.
 	d = newDesk(t, 80, 30)
-	d.send(Opened{Session: "s1", Asking: "r1", Pause: json.RawMessage(`{"number":3,"question":"Which one?","kind":"question","choices":["a"]}`), History: []Entry{{Kind: "user", Text: "x"}}})
+	d.send(Opened{Session: "s1", Asking: "r1", Pause: json.RawMessage(`{"number":3,"question":"Which one?","kind":"question","choices":["a"]}`), History: []transcript.Entry{{Kind: "user", Text: "x"}}})
 	d.take()
 	d.shows("? Which one?")
 	d.press("enter")

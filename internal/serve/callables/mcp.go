@@ -31,7 +31,7 @@ const (
 type MCPServers interface {
 	Offers() []mcpclient.Offer
 	Settle(ctx context.Context)
-	Call(ctx context.Context, server, tool string, input json.RawMessage, show func(line string)) (mcpclient.Result, error)
+	Call(ctx context.Context, server, tool string, input json.RawMessage, people mcpclient.People) (mcpclient.Result, error)
 	Resources(ctx context.Context, server string) ([]mcpclient.Listed, error)
 	Read(ctx context.Context, server, uri string) (mcpclient.Result, error)
 	Prompts(ctx context.Context, server string) ([]mcpclient.Listed, error)
@@ -45,6 +45,8 @@ type MCP struct {
 	Servers MCPServers
 	// Keep stores a file where the agent sees it, and returns its path.
 	Keep func(ctx context.Context, data []byte, mimeType string) (path string, err error)
+	// Forms asks people what servers want to know; if it is nil, nobody is asked.
+	Forms Forms
 
 	mu      sync.Mutex
 	schemas map[string]*schema.Foreign
@@ -83,7 +85,11 @@ func (m *MCP) Tool(server string, t mcpclient.Tool) toolserver.Callable {
 	}
 	return toolserver.NewForeign(c, t.Schema, func(input json.RawMessage) (json.RawMessage, error) { return m.foreign(t.Schema).Normalize(input) },
 		func(ctx context.Context, caller toolserver.Caller, in json.RawMessage) (any, error) {
-			result, err := m.Servers.Call(ctx, server, t.Name, in, caller.Progress)
+			people, used := m.people(caller, server, id, in)
+			result, err := m.Servers.Call(ctx, server, t.Name, in, people)
+			if ended := used(ctx, err); err == nil {
+				err = ended
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -218,6 +224,29 @@ type mcpPart struct {
 	URI         string `json:"uri,omitempty"`
 	Name        string `json:"name,omitempty"`
 	Description string `json:"description,omitempty"`
+
+	// data are the bytes of a picture.
+	data []byte
+}
+
+// Picture is a picture in the result of a call.
+type Picture struct {
+	Data     []byte
+	MimeType string
+}
+
+// Pictures returns the pictures in the result of a callable of this package.
+func Pictures(result any) (out []Picture) {
+	value, ok := result.(mcpValue)
+	if !ok {
+		return nil
+	}
+	for _, p := range value.Content {
+		if p.Type == mcpclient.TypeImage && len(p.data) > 0 {
+			out = append(out, Picture{p.data, p.MimeType})
+		}
+	}
+	return out
 }
 
 // value returns the result of a call: a text, if it has only texts, or else its parts.
@@ -244,7 +273,7 @@ func (m *MCP) value(ctx context.Context, caller toolserver.Caller, r mcpclient.R
 }
 
 func (m *MCP) part(ctx context.Context, caller toolserver.Caller, c mcpclient.Content) (mcpPart, error) {
-	out := mcpPart{Type: c.Type, Text: c.Text, MimeType: c.MimeType, URI: c.URI, Name: c.Name, Description: c.Description, Bytes: len(c.Data)}
+	out := mcpPart{Type: c.Type, Text: c.Text, MimeType: c.MimeType, URI: c.URI, Name: c.Name, Description: c.Description, Bytes: len(c.Data), data: c.Data}
 	switch {
 	case len(c.Data) == 0:
 	case caller.Operator != "" || m.Keep == nil:

@@ -29,10 +29,10 @@ func (f *fakeMCP) Offers() []mcpclient.Offer {
 
 func (f *fakeMCP) Settle(context.Context) {}
 
-func (f *fakeMCP) Call(_ context.Context, server, tool string, in json.RawMessage, show func(string)) (mcpclient.Result, error) {
+func (f *fakeMCP) Call(_ context.Context, server, tool string, in json.RawMessage, people mcpclient.People) (mcpclient.Result, error) {
 	f.called = append(f.called, server+"."+tool+string(in))
-	if show != nil {
-		show("half way")
+	if people.Show != nil {
+		people.Show("half way")
 	}
 	switch tool {
 	case "bash":
@@ -194,5 +194,19 @@ func TestProgressOfAnMCPToolIsShown(t *testing.T) {
 	w, shown := newMCPWorld(t), ""
 	if status, got := w.call(t, toolserver.Grant{Progress: func(line string) { shown = line }}, "mcp.evil.bash", `{"pathName":"a"}`); status != http.StatusOK || shown != "half way" {
 		t.Errorf("%d %s, shown %q", status, got, shown)
+	}
+}
+
+func TestPicturesOfAResultKeepTheirBytes(t *testing.T) {
+	m := &MCP{Servers: &fakeMCP{}}
+	value, err := m.Tool("s", mcpclient.Tool{Name: "paint", Schema: json.RawMessage(`{"type":"object"}`)}).Call(t.Context(), toolserver.Caller{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Pictures(value); len(got) != 1 || string(got[0].Data) != "png" || got[0].MimeType != "image/png" {
+		t.Errorf("the pictures are %v", got)
+	}
+	if got := Pictures("a text"); got != nil {
+		t.Errorf("a text has the pictures %v", got)
 	}
 }

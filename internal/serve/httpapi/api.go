@@ -30,6 +30,7 @@ type api struct {
 	workflows   *workflows
 	toolTokens  *toolTokens
 	mcp         func() []mcpclient.Status
+	retry       func(name string) error
 	operations  *operations
 	renderer    *markdownRenderer
 	logins      *loginRoutes
@@ -70,7 +71,7 @@ func newAPI(o Options) *api {
 	a.groups, a.deadLetters = &groups{o.Bus}, &deadLetters{o.Bus}
 	a.topics = &topics{bus: o.Bus, streams: a.streams}
 	a.tasks, a.workflows, a.toolTokens = &tasks{o.Tasks}, &workflows{o.Workflows}, &toolTokens{o.Operators}
-	a.mcp = o.MCP
+	a.mcp, a.retry = o.MCP, o.RetryMCP
 	a.logins = &loginRoutes{logins: o.Logins, token: o.Token, addr: o.Addr, now: o.Now}
 	a.operations = &operations{
 		health: o.Health, registry: o.Metrics, settings: o.Settings, version: o.Version,
@@ -92,6 +93,9 @@ func New(o Options) http.Handler {
 	}
 	if o.MCPServer != nil {
 		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer)) // like needsToken, with other tokens
+	}
+	if o.OpenAI != nil {
+		mux.Handle("/v1/", traffic.watch("/v1/", o.OpenAI)) // likewise
 	}
 	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(needsToken, a.otherPaths(), a.refuse)))
 	refuse := func(w http.ResponseWriter, r *http.Request, err error) {

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/prompting"
 )
 
 // maxReason limits a reason to about a sentence, in bytes.
@@ -59,7 +60,7 @@ func (c *cancels) cancel(r *http.Request, in cancelBody) (answer cancelled, err 
 			// A prompt that was accepted a moment ago may not have reached the runner.
 			// The stop follows it on the same topic and lane.
 			answer.RequestID = in.RequestID
-			return publishUser(r.Context(), tx, c.inbox, event.UserStop, id, s.ID, event.UserStopPayload{
+			return prompting.Publish(r.Context(), tx, c.inbox, event.UserStop, id, s.ID, sourceUser, event.UserStopPayload{
 				SessionID: s.ID, RequestID: in.RequestID, Client: s.Client, CancelQueued: in.CancelQueued, Reason: in.Reason,
 			})
 		}

@@ -66,10 +66,15 @@ type Options struct {
 	Operators Operators
 	// MCPServer serves /mcp and checks its own tokens; nil means that there is no such path.
 	MCPServer http.Handler
+	// OpenAI serves the paths below /v1/ and checks its own tokens; nil means that there are
+	// no such paths.
+	OpenAI http.Handler
 	// MCP lists the MCP servers; nil means that there are none.
-	MCP     func() []mcpclient.Status
-	Sources *Sources
-	Tasks   Tasks
+	MCP func() []mcpclient.Status
+	// RetryMCP starts an MCP server at once that waits; nil means that there are none.
+	RetryMCP func(name string) error
+	Sources  *Sources
+	Tasks    Tasks
 
 	// Pairings is nil on a server without a platform with private messages.
 	Pairings Pairings

@@ -9,14 +9,13 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"lilac/internal/core/environment"
-	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/prompting"
 )
 
 // Limits of a prompt, in bytes where nothing else is said. Content is what a
@@ -35,12 +34,13 @@ const (
 // AcceptedTable records messages that were accepted but have not reached the
 // runner.
 type AcceptedTable interface {
-	Accept(tx *db.Tx, sessionID, messageID string) error
+	prompting.AcceptedTable
 	// AcceptedAt returns when a message was accepted that has not reached the runner.
 	AcceptedAt(q db.Queryer, sessionID, messageID string) (at int64, known bool, err error)
-	// State returns the runner's state of a session, or the zero state.
-	State(q db.Queryer, sessionID string) (session.State, error)
 }
+
+// sourceUser is the source of events that the operator caused.
+const sourceUser = "user"
 
 // prompts accepts what people say.
 type prompts struct {
@@ -134,7 +134,7 @@ func (p *prompts) accept(ctx context.Context, sessionID, key string, hash [sha25
 		if err != nil {
 			return err
 		}
-		query, err := userQuery(s, messageID, in, parts)
+		query, err := prompting.Query(s, messageID, in.Content, in.Queue, parts)
 		if err != nil {
 			return err
 		}
@@ -149,71 +149,10 @@ func (p *prompts) accept(ctx context.Context, sessionID, key string, hash [sha25
 				return nil
 			}
 		}
-		if err := p.checkQueue(tx, s.ID); err != nil {
-			return err
-		}
-		if err := p.table.Accept(tx, s.ID, messageID); err != nil {
-			return err
-		}
-		if err := p.files.table.ReferFiles(tx, s.ID, parts); err != nil {
-			return err
-		}
-		return publishUser(ctx, tx, p.inbox, event.UserQuery, messageID, s.ID, query)
+		to := prompting.Tables{Inbox: p.inbox, Accepted: p.table, Files: p.files.table}
+		return to.Accept(ctx, tx, query, parts, sourceUser)
 	})
 	return answer, err
-}
-
-// publishUser publishes something that a person did in a session.
-func publishUser(ctx context.Context, tx *db.Tx, inbox environment.Inbox, t event.Type, key, sessionID string, payload any) error {
-	raw, err := json.Marshal(payload)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", t, err)
-	}
-	_, err = environment.PublishTraced(tx, inbox, event.EnvEvent{
-		ID:       string(t) + ":" + key,
-		Type:     t,
-		Metadata: event.EnvMetadata{TriggerSessionID: sessionID, Source: "user"},
-		Payload:  raw,
-	}, event.TraceParent(ctx))
-	return err
-}
-
-// checkQueue refuses a prompt while the queue is full, because every accepted
-// prompt must be answered.
-func (p *prompts) checkQueue(tx *db.Tx, sessionID string) error {
-	state, err := p.table.State(tx, sessionID)
-	if err != nil || state.WaitingMessages() < session.MaxWaiting {
-		return err
-	}
-	return &fault.Error{
-		Kind: fault.RateLimited, Code: "too_many_waiting", RetryAfter: 30 * time.Second,
-		Message: fmt.Sprintf("%d messages are already queued in this conversation. Send this one again when some are answered.", state.WaitingMessages()),
-	}
-}
-
-// userQuery chooses the request: a prompt starts a new one; any other message
-// goes to the running request, or starts a new one if nothing runs. A prompt that
-// answers the question of a paused request goes to that request.
-func userQuery(s session.Session, messageID string, in promptBody, parts []chat.Part) (event.UserQueryPayload, error) {
-	if s.Paused != nil && len(parts) == 0 && s.Paused.ReadText(in.Content) != session.NoAnswer {
-		in.Queue = event.Steer
-	}
-	fresh := event.RequestID{Surface: s.Client, Session: s.ID, Specific: messageID}.String()
-	q := event.UserQueryPayload{SessionID: s.ID, Content: in.Content, RequestID: fresh, MessageID: messageID, Queue: in.Queue, Client: s.Client}
-	if in.Queue != event.Prompt {
-		q.ElseRequestID = fresh
-		if s.ActiveRequest != "" {
-			q.RequestID = s.ActiveRequest
-		}
-	}
-	if len(parts) > 0 {
-		raw, err := json.Marshal(parts)
-		if err != nil {
-			return q, fmt.Errorf("encode attachments: %w", err)
-		}
-		q.Attachments = raw
-	}
-	return q, nil
 }
 
 // remember stores the response under the key, or returns the stored one.

@@ -375,6 +375,10 @@ func (a *api) routes() []route {
 			method: "GET", path: "/tools/mcp", summary: "List the MCP servers, by name, with their states.",
 			status: 200, result: "The servers.", endpoint: reply(a.mcpServers),
 		},
+		{
+			method: "POST", path: "/tools/mcp/{name}/retry", summary: "Start an MCP server at once that waits for its next start, for example after a login.",
+			status: 204, result: "It is started, or does not wait.", endpoint: noContent(a.retryMCP),
+		},
 
 		// Operations
 		{

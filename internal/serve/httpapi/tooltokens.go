@@ -92,3 +92,11 @@ func (a *api) mcpServers(*http.Request) (mcpServerList, error) {
 	}
 	return out, nil
 }
+
+// retryMCP starts an MCP server at once that waits.
+func (a *api) retryMCP(r *http.Request) error {
+	if a.retry == nil {
+		return fault.New(fault.NotFound, "There are no MCP servers.")
+	}
+	return a.retry(r.PathValue("name"))
+}

@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 )
 
@@ -104,7 +105,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 // probeToken retries a rejected token: the gateway may work regardless, and no
 // other call may be due.
 func (a *Adapter) probeToken(ctx context.Context) error {
-	for pause(ctx, tokenRetry) {
+	for delay.Wait(ctx, tokenRetry) {
 		if a.client.limits.tokenRejected() {
 			_ = a.client.get(ctx, getCurrentUser.with(), nil) // the limiter notes the outcome
 		}

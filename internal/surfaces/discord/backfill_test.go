@@ -20,6 +20,7 @@ import (
 )
 
 func TestWhatWasEditedDeletedOrArchivedMeanwhileIsSeenAfterADowntime(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	thread := w.server.Thread(w.channel, "thread")
 	_, stop := w.connected(w.options())
@@ -59,6 +60,7 @@ func TestWhatWasEditedDeletedOrArchivedMeanwhileIsSeenAfterADowntime(t *testing.
 // that a crash interrupted. That message is newer than the messages that users posted meanwhile, and
 // the backfill must still read those.
 func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	a, stop := w.connected(w.options())
 	w.server.Say(w.channel, w.ann, "heard", discordtest.SayOptions{})
@@ -83,6 +85,7 @@ func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
 // When the bot re-anchors an answer, it deletes the old message. A reply to the deleted message that
 // is read later still counts as a reply to the bot, although Discord no longer returns the original.
 func TestAReplyToWhatWeDeletedMeanwhileIsOneToUs(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	a, stop := w.connected(w.options())
 	ours, err := a.Send(t.Context(), say(w, "an answer", "n1"))
@@ -109,6 +112,7 @@ func TestAReplyToWhatWeDeletedMeanwhileIsOneToUs(t *testing.T) {
 // Discord does not announce archived threads. The backfill must find messages that were posted in
 // them while the bot was offline, whether the thread is new or old.
 func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	heard := func(t *testing.T, change func(*discord.Options)) (missing, twice int, w *world) {
 		w = newWorld(t, discordtest.Options{})
 		forum := w.server.Forum(w.guild, "ideas")
@@ -178,6 +182,7 @@ type forSome struct{ discord.GapTable }
 func (f forSome) Gaps(q db.Queryer, _ int) ([]discord.Gap, error) { return f.GapTable.Gaps(q, 2) }
 
 func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	var channels []string
 	for i := range 7 {
@@ -201,6 +206,7 @@ func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
 
 // If the backfill skips messages because there are too many, it writes a line to the log.
 func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for said, told := range map[int]bool{2: false, 5: true, 150: true} {
 		t.Run(fmt.Sprint(said), func(t *testing.T) {
 			w := newWorld(t, discordtest.Options{})
@@ -230,6 +236,7 @@ func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
 // channels that are deleted while the bot is online and while it is offline. The messages of the
 // deleted channel stay in the cache.
 func TestADeletedChannelLeavesItsName(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	titled := func(title string) (ids []string) {
 		t.Helper()
@@ -293,6 +300,7 @@ func TestADeletedChannelLeavesItsName(t *testing.T) {
 // those is refused, and too many refusals ban the IP address. Messages in them are not addressed to
 // the bot, even if it gains access later.
 func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	var hidden []string
 	hide := func(channel string, p discordtest.Permission) {

@@ -173,14 +173,53 @@ func (c *client) attempt(ctx context.Context, k call, data []byte, contentType s
 
 // decodeLenient decodes JSON, skipping fields whose type is not the expected
 // one: Discord adds and changes fields, and one of them must not cost the whole
-// message. skipped names the first such field, "" if there is none.
+// message. skipped names the first such field, "" if there is none. IDs may be
+// numbers, as other servers of the protocol send them.
 func decodeLenient(data []byte, into any) (skipped string, err error) {
 	err = json.Unmarshal(data, into)
 	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) && mismatch.Value == "number" {
+		if data, err = withTextIDs(data); err != nil {
+			return "", err
+		}
+		err = json.Unmarshal(data, into)
+	}
 	if errors.As(err, &mismatch) && mismatch.Field != "" {
 		return mismatch.Field, nil // encoding/json has decoded all other fields
 	}
 	return "", err
+}
+
+// snowflakeDigits is the shortest length of an ID: Discord's first ones have 17 digits.
+const snowflakeDigits = 15
+
+// withTextIDs replaces the numbers in the fields of IDs by texts.
+func withTextIDs(data []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // an ID has more digits than a float64
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(textIDs(v, false))
+}
+
+func textIDs(v any, isID bool) any {
+	switch v := v.(type) {
+	case json.Number:
+		if isID && len(v) >= snowflakeDigits { // the IDs within a poll are small numbers
+			return v.String()
+		}
+	case []any:
+		for i, element := range v {
+			v[i] = textIDs(element, isID)
+		}
+	case map[string]any:
+		for key, value := range v {
+			v[key] = textIDs(value, key == "id" || key == "roles" || strings.HasSuffix(key, "_id") || strings.HasSuffix(key, "_ids"))
+		}
+	}
+	return v
 }
 
 // classify turns an error of a call into a fault. After a write without a

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"lilac/internal/foundation/delay"
 )
 
 // connection is one connection to the gateway. One goroutine reads, one sends
@@ -109,7 +111,7 @@ func (c *connection) handshake(ctx context.Context, helpers *sync.WaitGroup) (di
 // acknowledge them.
 func (c *connection) sendHeartbeats(ctx context.Context, interval time.Duration) {
 	wait := time.Duration(c.gateway.o.Rand() * float64(interval))
-	for pause(ctx, wait) {
+	for delay.Wait(ctx, wait) {
 		wait = interval
 		if c.unacknowledged.Load() {
 			if c.queueing.Load() {
@@ -187,8 +189,11 @@ func (c *connection) dispatch(ctx context.Context, f frame) error {
 	switch f.Type {
 	case "READY":
 		var ready wireReady
-		if err := json.Unmarshal(f.Data, &ready); err != nil || ready.SessionID == "" {
+		if _, err := decodeLenient(f.Data, &ready); err != nil {
 			return fmt.Errorf("decode the gateway's ready event: %w", err)
+		}
+		if ready.SessionID == "" {
+			return errors.New("the gateway's ready event names no session")
 		}
 		next.session, next.resumeURL = ready.SessionID, ready.ResumeURL
 		c.liveSince = time.Now()

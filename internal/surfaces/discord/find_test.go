@@ -58,6 +58,7 @@ func TestAMessageIsFoundAmongManyOrNobodyKnows(t *testing.T) {
 // the gateway delivered are then sufficient evidence. Until the gateway has replayed what the bot
 // missed, the outcome is uncertain.
 func TestWithoutTheHistoryTheGatewayIsAsked(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	w.server.Deny(w.channel, w.guild, discordtest.ReadMessageHistory)
 	a, stop := w.connected(w.options())

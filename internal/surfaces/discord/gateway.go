@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 )
 
@@ -111,7 +112,7 @@ func (g *gateway) run(ctx context.Context) error {
 			level = slog.LevelWarn
 		}
 		g.o.Logger.Log(ctx, level, "the connection to Discord ended", "error", end.err, "wait", next.wait.String(), "resume", at.session != "")
-		if !pause(ctx, next.wait) {
+		if !delay.Wait(ctx, next.wait) {
 			return ctx.Err()
 		}
 	}
@@ -182,7 +183,7 @@ func (g *gateway) waitForIdentifyBudget(ctx context.Context) error {
 		if wait > g.o.IdentifyLimit.MinInterval {
 			g.o.Logger.WarnContext(ctx, "too many Discord gateway sessions began; the next one waits", "wait", wait.String())
 		}
-		if !pause(ctx, wait) {
+		if !delay.Wait(ctx, wait) {
 			return ctx.Err()
 		}
 	}

@@ -108,6 +108,7 @@ func talk(t *testing.T, rounds int, change func(*discord.Options)) (missing, twi
 }
 
 func TestNoMessageIsLostOrHeardTwiceAcrossFaults(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	rounds := 60
 	if long() {
 		rounds = 500
@@ -184,6 +185,7 @@ func flap(t *testing.T, change func(*discord.Options)) (begun int, violations []
 }
 
 func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	if begun, wrong := flap(t, func(*discord.Options) {}); begun > 200 || begun < 20 || len(wrong) > 0 {
 		t.Errorf("%d sessions were begun in a day: %q", begun, wrong)
 	}
@@ -325,6 +327,7 @@ func TestAGreetingIsNotHearing(t *testing.T) {
 }
 
 func TestARestartResumesTheSessionAndHearsWhatWasSaidMeanwhile(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	_, stop := w.connected(w.options())
 	w.server.Say(w.channel, w.ann, "message 0", discordtest.SayOptions{})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 )
 
@@ -29,7 +30,7 @@ func (g *guildSync) run(ctx context.Context) error {
 		if err := g.changed.wait(ctx, again); err != nil {
 			return err
 		}
-		if !pause(ctx, refreshDelay) {
+		if !delay.Wait(ctx, refreshDelay) {
 			return ctx.Err()
 		}
 		again = nil

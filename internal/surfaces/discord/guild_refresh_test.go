@@ -54,6 +54,7 @@ func TestChannelsAreKnownByTheirTitlesFromTheStart(t *testing.T) {
 }
 
 func TestATitleIsKnownWhenItsChannelIsShownToUs(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, show := range map[string]func(w *world, vault string){
 		"in the channel": func(w *world, vault string) { w.server.Permit(vault, w.guild, discordtest.ViewChannel) },
 		"by a role":      func(w *world, _ string) { w.server.Role(w.guild, discordtest.Administrator, w.server.Self().ID) },
@@ -73,6 +74,7 @@ func TestATitleIsKnownWhenItsChannelIsShownToUs(t *testing.T) {
 // A resumed gateway session does not start with the list of channels. If a server was allowed since,
 // the adapter requests its channels.
 func TestTheTitlesOfAServerThatIsAllowedLaterAreKnown(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	closed := w.options()
 	closed.AllowedGuildIDs, closed.AllowDMs = nil, true

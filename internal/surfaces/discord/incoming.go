@@ -7,6 +7,7 @@ import (
 
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 )
 
@@ -37,7 +38,7 @@ type incoming struct {
 // bot. unresolved reports that this could not be decided, because Discord did
 // not describe the channel. Downloads are bounded by the time of reception.
 func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, received time.Time) (in *incoming, unresolved bool) {
-	if m.ID == "" || m.ChannelID == "" || updated && m.Edited == "" {
+	if m.ID == "" || m.ChannelID == "" || updated && m.Edited == "" && !m.isLateAnswer() {
 		return nil, false // for example, a link preview was added
 	}
 	if updated && m.Author.ID == "" { // an update may have only the fields that changed
@@ -73,6 +74,12 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 	in.facts.MentionAdded = r.addsMention(ctx, in)
 	in.m.Raw = in.facts.Raw(Platform)
 	return in, false
+}
+
+// isLateAnswer reports whether a message is the answer to a command that its program has
+// deferred. It replaces "… is thinking", which does not count as an edit.
+func (m wireMessage) isLateAnswer() bool {
+	return (m.Type == messageCommand || m.Type == messageMenu) && m.Author.ID != "" && m.Flags&flagLoading == 0
 }
 
 // isStranger reports whether a message is a private one of a person who is not allowed.
@@ -124,7 +131,7 @@ func (r *recorder) channelOf(ctx context.Context, m wireMessage) (channelInfo, b
 			}
 			return i, allowed
 		}
-		if !pause(ctx, lookupPause) {
+		if !delay.Wait(ctx, lookupPause) {
 			return channelInfo{}, false
 		}
 	}

@@ -45,6 +45,10 @@ func (s *interactions) plan(ctx context.Context, i interaction) (reply string, a
 	if !ok {
 		return "", nil, fault.New(fault.Invalid, "This command no longer exists.")
 	}
+	// Who may stop the answers of others is a setting of its own, and help tells nothing.
+	if c.name != commandStop && c.name != commandHelp && !s.o.MayTalk(by) {
+		return "", nil, fault.New(fault.Denied, "You may not talk to the agent here.")
+	}
 	return c.plan(ctx, s, i, by, moderator)
 }
 

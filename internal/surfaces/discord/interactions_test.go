@@ -273,6 +273,32 @@ func TestCommandsAreAnswered(t *testing.T) {
 	}
 }
 
+// Who may not talk to the agent can use no command, except help and one's own stop.
+func TestCommandsAreForThoseWhoMayTalk(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{}
+	o := w.options()
+	o.Interactions, o.MayTalk = d, func(u surface.User) bool { return u.ID == w.ann.ID }
+	w.connected(o)
+	w.knowsCommands()
+	for _, name := range []string{"new", "reset", "status", "queue", "model"} {
+		if got := w.answered(w.server.Slash(w.channel, w.bob.ID, name, nil)); !strings.Contains(got, "may not talk") {
+			t.Errorf("/%s of somebody who may not talk says %q", name, got)
+		}
+	}
+	if len(d.renewed) != 0 {
+		t.Errorf("new conversations for %q", d.renewed)
+	}
+	for _, name := range []string{"help", "stop"} {
+		if got := w.answered(w.server.Slash(w.channel, w.bob.ID, name, nil)); strings.Contains(got, "may not talk") {
+			t.Errorf("/%s says %q", name, got)
+		}
+	}
+	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "new", nil)); !strings.Contains(got, "This is a new conversation") {
+		t.Errorf("control: /new says %q", got)
+	}
+}
+
 func TestCommandsAreToldOnceUntilTheyChange(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	for range 3 {

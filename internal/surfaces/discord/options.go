@@ -95,6 +95,9 @@ type Options struct {
 	// Stranger is called in the transaction of a private message of a person who is not
 	// allowed; nil ignores it.
 	Stranger func(tx *db.Tx, u surface.User) error
+	// MayTalk reports whether a person may talk to the agent, and so may use its commands; nil
+	// means that everybody may.
+	MayTalk func(u surface.User) bool
 	// MayStop reports whether a person may stop the answers of others; nil means that
 	// moderators may.
 	MayStop func(u surface.User, moderator bool) bool
@@ -129,6 +132,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.IdentifyLimit == (IdentifyLimit{}) {
 		o.IdentifyLimit = IdentifyLimit{Burst: identifyBurst, Every: identifyEvery, MinInterval: identifyInterval}
+	}
+	if o.MayTalk == nil {
+		o.MayTalk = func(surface.User) bool { return true }
 	}
 	if o.MayStop == nil {
 		o.MayStop = func(_ surface.User, moderator bool) bool { return moderator }

@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 )
 
 const (
@@ -194,7 +195,7 @@ func (p *pipeline) store(ctx context.Context, d *dispatch) error {
 			return ctx.Err()
 		}
 		p.o.Logger.ErrorContext(ctx, "cannot store a Discord event; later events wait", "event", d.kind, "error", err)
-		if !pause(ctx, storeRetry) {
+		if !delay.Wait(ctx, storeRetry) {
 			return ctx.Err()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 )
 
@@ -131,7 +132,7 @@ func (l *limiter) wait(ctx context.Context, b *bucket, k call) error {
 		if deadline, ok := ctx.Deadline(); ok && until.After(deadline) {
 			return notSent(context.DeadlineExceeded, wait)
 		}
-		if !pause(ctx, wait) {
+		if !delay.Wait(ctx, wait) {
 			return notSent(ctx.Err(), wait)
 		}
 	}

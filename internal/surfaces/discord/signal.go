@@ -30,15 +30,3 @@ func (s signal) wait(ctx context.Context, again <-chan time.Time) error {
 	}
 	return nil
 }
-
-// pause waits for d; false means that ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -106,7 +106,7 @@ func (m wireMessage) text() string {
 		if m.Reference != nil && m.Reference.Type == referenceForward {
 			t.add("[forwarded message]")
 		}
-		t.content(s.Message, s.Message.Content == "")
+		t.content(s.Message, true) // whoever wrote it: previews of links have other types
 	}
 	return strings.Join(t.lines, "\n")
 }

@@ -21,6 +21,7 @@ func TestWhatIsSaidWithoutWordsIsHeard(t *testing.T) {
 		{`"content":"","embeds":[{"title":"Build failed","description":"main is red","fields":[{"name":"Commit","value":"1a2b3c"}]}]`, "Build failed\nmain is red\nCommit: 1a2b3c"},
 		{`"content":"look at https://example.org","embeds":[{"title":"Example","description":"A preview"}]`, "look at https://example.org"},
 		{`"content":"","message_snapshots":[{"message":{"content":"","embeds":[{"description":"The disk is full"}]}}]`, "The disk is full"},
+		{`"content":"","message_reference":{"type":1},"message_snapshots":[{"message":{"content":"Deployed https://x.example","embeds":[{"type":"rich","title":"Build 8","description":"green"},{"type":"link","title":"a preview"}],"components":[{"type":1,"components":[{"type":2,"style":1,"label":"Undo"}]}]}}]`, "[forwarded message]\nDeployed https://x.example\nBuild 8\ngreen\n[button: Undo]"},
 		{`"content":"and this?","message_snapshots":[{"message":{"content":"It rains."}}]`, "and this?\nIt rains."},
 		{`"content":"look","message_reference":{"type":1,"message_id":"5","channel_id":"6"},"message_snapshots":[{"message":{"content":"It snows.","sticker_items":[{"name":"flake"}]}}]`, "look\n[forwarded message]\nIt snows.\n[sticker: flake]"},
 		{
@@ -46,6 +47,31 @@ func TestWhatIsSaidWithoutWordsIsHeard(t *testing.T) {
 			t.Errorf("%q was heard as %s, want %s", c.want, m.MessageID, id)
 		}
 	}
+}
+
+// IDs are numbers on some servers of the protocol. They are texts on Discord.
+func TestNumericIDsAreHeard(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.connected(w.options())
+	w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"author":{"id":%s},"id":1900000000000000123,"channel_id":%s,"guild_id":%s,"content":"hi"}`, w.ann.ID, w.channel, w.guild)))
+	if m, _ := w.hears("hi"); m.MessageID != "1900000000000000123" || m.ChannelID != w.channel {
+		t.Errorf("heard %s in %s", m.MessageID, m.ChannelID)
+	}
+}
+
+// A program that answers a command later replaces "… is thinking" without an edit.
+func TestALateAnswerOfAProgramIsHeard(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.connected(w.options())
+	tell := func(kind, rest string) {
+		w.server.Tell(kind, json.RawMessage(fmt.Sprintf(`{"author":{"id":"31","bot":true},"id":"1900000000000000124","channel_id":%q,"guild_id":%q,%s}`, w.channel, w.guild, rest)))
+	}
+	tell("MESSAGE_CREATE", `"type":20,"flags":128,"content":""`)
+	tell("MESSAGE_UPDATE", `"type":20,"flags":0,"content":"The weather is fine.","edited_timestamp":null`)
+	w.await("the answer is in the cache", func() bool {
+		m, err := w.cached(w.channel, "1900000000000000124")
+		return err == nil && m.Text == "The weather is fine."
+	})
 }
 
 // Reactions belong to the message in the cache, so that a reply chain can show them.

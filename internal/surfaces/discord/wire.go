@@ -88,6 +88,7 @@ const (
 	messageThreadStarter = 21
 	messageMenu          = 23
 	flagEphemeral        = 1 << 6
+	flagLoading          = 1 << 7
 	flagVoice            = 1 << 13
 	referenceDefault     = 0
 	referenceForward     = 1

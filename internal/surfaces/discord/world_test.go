@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +19,14 @@ import (
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/logtest"
 )
+
+func TestMain(m *testing.M) {
+	effort.SideBySide(8)
+	os.Exit(m.Run())
+}
 
 // world is a fake Discord with one server, one channel and two users, together with the adapter's
 // dependencies.

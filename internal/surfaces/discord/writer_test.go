@@ -292,6 +292,7 @@ func streams(t *testing.T, edit func(w *world, a *discord.Adapter) func(ref even
 }
 
 func TestSixtyStreamsKeepDiscordsLimits(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	refused, edits := streams(t, func(w *world, a *discord.Adapter) func(event.MessageRef, string) {
 		return func(ref event.MessageRef, text string) {
 			if err := a.Edit(w.t.Context(), ref, surface.Content{Text: text}); err != nil {

@@ -73,14 +73,17 @@ var neighbors = map[string]string{
 	"core/workflow":    "core/kernel core/outbox core/surface",
 
 	"serve/callables":  "serve/toolserver serve/toolwire",
-	"serve/httpapi":    "serve/origin serve/toolserver",
+	"serve/httpapi":    "serve/origin serve/prompting serve/toolserver",
+	"serve/openaiapi":  "serve/prompting",
 	"serve/mcpserver":  "serve/toolserver serve/toolwire",
 	"serve/toolserver": "serve/connlimit serve/origin serve/toolwire",
 
-	"operate/doctor":   "operate/client operate/config",
-	"operate/setup":    "operate/config",
-	"operate/toolcli":  "serve/toolwire",
-	"operate/terminal": "operate/client operate/terminal/markdown",
+	"operate/doctor":     "operate/client operate/config",
+	"operate/setup":      "operate/config",
+	"operate/toolcli":    "serve/toolwire",
+	"operate/transcript": "operate/client",
+	"operate/acp":        "operate/client operate/transcript",
+	"operate/terminal":   "operate/client operate/terminal/markdown operate/transcript",
 
 	"app":     "app/observe",
 	"app/cli": "app",

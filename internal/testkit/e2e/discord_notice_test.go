@@ -133,5 +133,30 @@ func TestARefusedAnswerIsToldInAnotherWay(t *testing.T) {
 		if !strings.Contains(told.Content, "lacks a permission") {
 			t.Errorf("it says %q", told.Content)
 		}
+
+		// A burst has no message of its own; everybody who took part is told in private.
+		d.Deny(d.Lounge, d.Guild, discordtest.SendMessages)
+		d.Say(d.Lounge, d.Bob, "anyone here?", discordtest.SayOptions{})
+		d.Shown(d.DM(d.Bob), "the person of a burst is told", e2e.Holds("I could not answer you in #lounge"))
+
+		// If nobody can be told, the operator is.
+		d.Fail("POST /users/@me/channels", discordtest.MissingPermissions, 100)
+		d.MentionUs(d.General, d.Moderator, "me, too?")
+		e2e.Eventually(t, answerWithin, "the operator is told that the person is not", func() bool {
+			return strings.Contains(warningOf(s, "answers"), "could not be told in private either")
+		})
 	})
+}
+
+// If Discord refuses an answer of which a part is visible already, the person who asked learns
+// that there is more.
+func TestARefusedRestIsTold(t *testing.T) {
+	model := newChatModel(t)
+	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
+	d.MentionUs(d.General, d.Ada, "what is there?")
+	d.Shown(d.General, "the answer begins", e2e.Holds(strings.TrimSpace(lookingText)))
+	d.Deny(d.General, d.Guild, discordtest.ViewChannel)
+	model.letGo()
+	d.Shown(d.DM(d.Ada), "the person is told", e2e.Holds("I could not show the rest of my answer in #general"))
+	e2e.Eventually(t, answerWithin, "the operator is told", func() bool { return strings.Contains(warningOf(s, "answers"), "#general") })
 }

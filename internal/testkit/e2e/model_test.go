@@ -1,11 +1,9 @@
 package e2e_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,8 +21,7 @@ const besideEachOther = 4
 
 func TestMain(m *testing.M) {
 	sandbox.Enter()
-	// A flag on the command line is parsed later and overrides this.
-	_ = flag.Set("test.parallel", strconv.Itoa(many(besideEachOther, 1)*runtime.GOMAXPROCS(0)))
+	effort.SideBySide(many(besideEachOther, 1) * runtime.GOMAXPROCS(0))
 	effort.SkipWholeProgram()
 	code := m.Run()
 	e2e.RemoveBinary()

@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 )
 
@@ -27,5 +28,14 @@ func SkipWholeProgram() {
 	if testing.Short() {
 		fmt.Println("skipped: -short leaves out the tests of the whole program")
 		os.Exit(0)
+	}
+}
+
+// SideBySide lets n tests of a package run in parallel, whatever the number of CPUs,
+// because they wait most of the time. A flag on the command line overrides it. TestMain
+// calls it first.
+func SideBySide(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err) // the flag always exists in a test
 	}
 }

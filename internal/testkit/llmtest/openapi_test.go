@@ -121,3 +121,18 @@ func TestServerRefusesInvalidBodies(t *testing.T) {
 		}
 	}
 }
+
+func TestWrongAnswersAreFound(t *testing.T) {
+	for schema, answer := range map[string]string{
+		"Response":                     `{"id":"r"}`,
+		"CreateChatCompletionResponse": `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":"0"}]}`,
+		"ResponseStreamEvent":          `{"type":"response.output_text.delta","delta":1}`,
+	} {
+		if err := llmtest.ValidateAnswer(schema, []byte(answer)); err == nil {
+			t.Errorf("%s accepts %s", schema, answer)
+		}
+	}
+	if err := llmtest.ValidateAnswer("Model", []byte(`{"id":"m","object":"model","created":1,"owned_by":"x"}`)); err != nil {
+		t.Errorf("a model: %v", err)
+	}
+}

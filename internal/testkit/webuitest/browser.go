@@ -2,7 +2,6 @@ package webuitest
 
 import (
 	"context"
-	"flag"
 	"os"
 	"os/exec"
 	"sync"
@@ -19,7 +18,7 @@ var shared browser
 
 // atATime is the number of tests of a package that run at the same time. Many tests wait
 // for a timer of the page, so it is more than the number of processors.
-const atATime = "4"
+const atATime = 4
 
 // browser is a Chromium that the first test starts.
 type browser struct {
@@ -35,9 +34,7 @@ type browser struct {
 func Main(m *testing.M) int {
 	effort.SkipWholeProgram()
 	shared.on = true
-	if err := flag.Set("test.parallel", atATime); err != nil {
-		panic(err) // the flag always exists in a test
-	}
+	effort.SideBySide(atATime)
 	defer func() {
 		if shared.stop != nil {
 			shared.stop()

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"lilac/internal/core/session"
+	"lilac/internal/serve/openaiapi"
+	"lilac/internal/serve/prompting"
+	"lilac/internal/store"
+)
+
+// agentModel is the model of /v1 that stands for the agent without a profile.
+const agentModel = "lilac"
+
+// openAI returns the API for clients of OpenAI's API. It is off while the configuration has
+// no tokens for it.
+func (w *webServer) openAI(stopping context.Context) http.Handler {
+	return openaiapi.New(openaiapi.Options{
+		DB: w.db, Bus: w.bus, Blobs: w.blobs, Sessions: w.store.Sessions, Requests: w.store.Requests,
+		Tables:      prompting.Tables{Inbox: w.store.Inbox, Accepted: store.AcceptedMessages{}, Files: w.store.Files},
+		FinalOutput: w.runner.FinalOutput, Clients: w.v1Clients, Models: w.v1Models,
+		Stopping: stopping, Now: time.Now, Logger: w.Logger,
+	})
+}
+
+func (w *webServer) v1Clients() (out []openaiapi.Client) {
+	tokens := w.now.Load().config.V1.Tokens
+	for _, name := range slices.Sorted(maps.Keys(tokens)) {
+		out = append(out, openaiapi.Client{Name: name, Token: tokens[name].Token.Reveal()})
+	}
+	return out
+}
+
+// v1Models lists the agent, and a profile for the settings of each channel.
+func (w *webServer) v1Models() []openaiapi.Model {
+	out := []openaiapi.Model{{ID: agentModel}}
+	channels := w.now.Load().config.Channels
+	for _, name := range slices.Sorted(maps.Keys(channels)) {
+		c := channels[name]
+		choice := session.Choice{Effort: c.Effort, Instructions: c.Instructions}
+		if len(c.Model) > 0 {
+			choice.Model = c.Model[0]
+		}
+		out = append(out, openaiapi.Model{ID: agentModel + "/" + name, Choice: choice})
+	}
+	return out
+}

@@ -1,0 +1,216 @@
+package openaiapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"lilac/internal/core/session"
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/policy"
+	"lilac/internal/serve/prompting"
+)
+
+// ClientPrefix begins the clients of conversations: v1-NAME.
+const ClientPrefix = "v1-"
+
+// ClientOf returns the client of the conversations of a program.
+func ClientOf(name string) string { return ClientPrefix + name }
+
+// selector says which conversation a call continues.
+type selector struct {
+	// id is the id of a conversation, or of one that a name stands for.
+	id string
+	// begins reports that a conversation that does not exist begins.
+	begins bool
+	// field is the parameter that selected it.
+	field string
+}
+
+// selects returns the selector of a call: the header, the response before, or the user.
+func selects(client Client, r *http.Request, previous, user string) (selector, error) {
+	name := strings.TrimSpace(r.Header.Get(sessionHeader))
+	if len(name) > maxKey || len(user) > maxKey {
+		return selector{}, fault.InvalidField(sessionHeader, "The name of a conversation has at most %d characters.", maxKey)
+	}
+	switch {
+	case previous != "":
+		id, _, ok := splitID(previous)
+		if !ok {
+			return selector{}, fault.New(fault.NotFound, "There is no response %q.", previous)
+		}
+		return selector{id: id, field: "previous_response_id"}, nil
+	case name != "":
+		return selector{id: name, begins: true, field: sessionHeader}, nil
+	case user != "":
+		return selector{id: namedID(client, "user:"+user), begins: true, field: "user"}, nil
+	}
+	return selector{}, nil
+}
+
+// namedID returns the id of the conversation that a client gave a name. It is always the
+// same, so that nothing needs to be remembered.
+func namedID(client Client, name string) string {
+	sum := sha256.Sum256([]byte(client.Name + "\x00" + name))
+	return hex.EncodeToString(sum[:16])
+}
+
+// responseID names a call in a conversation.
+func responseID(sessionID, messageID string) string { return "resp_" + sessionID + "_" + messageID }
+
+// splitID returns the conversation and the message of a response.
+func splitID(id string) (sessionID, messageID string, ok bool) {
+	rest, ok := strings.CutPrefix(id, "resp_")
+	at := strings.LastIndexByte(rest, '_')
+	if !ok || at <= 0 {
+		return "", "", false
+	}
+	return rest[:at], rest[at+1:], true
+}
+
+// run is a call that was accepted.
+type run struct {
+	SessionID string `json:"sessionId"`
+	RequestID string `json:"requestId"`
+	MessageID string `json:"messageId"`
+	// BodyHash is the hash of the request, for repetitions.
+	BodyHash string `json:"bodyHash"`
+	// After is the position of the lifecycle events before the call.
+	After bus.Position `json:"after,omitempty"`
+}
+
+// accept accepts a call, once for each Idempotency-Key. It is durable when accept returns.
+func (h *Handler) accept(ctx context.Context, client Client, model Model, in conversation, sel selector, key string, hash [sha256.Size]byte) (out run, err error) {
+	if len(key) > maxKey {
+		return out, fault.InvalidField("Idempotency-Key", "An Idempotency-Key has at most %d characters.", maxKey)
+	}
+	parts, err := h.keep(ctx, in.files)
+	if err != nil {
+		return out, err
+	}
+	after, err := h.o.Bus.Last(ctx, event.TopicRequest)
+	if err != nil {
+		return out, fmt.Errorf("find the end of the requests: %w", err)
+	}
+	messageID, fresh := newID(), newID()
+	err = h.o.DB.Update(ctx, func(tx *db.Tx) error {
+		s, begins, err := h.session(tx, client, model, in, sel, fresh)
+		if err != nil {
+			return err
+		}
+		text := in.prompt
+		if begins {
+			text = in.opening()
+		}
+		query, err := prompting.Query(s, messageID, text, event.Prompt, parts)
+		if err != nil {
+			return err
+		}
+		out = run{SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, BodyHash: hex.EncodeToString(hash[:]), After: after}
+		if key != "" {
+			prior, err := h.remember(tx, client.Name+":"+key, out)
+			if err != nil {
+				return err
+			}
+			if prior != nil {
+				out = *prior
+				return nil
+			}
+		}
+		if err := checkQuestion(s, query); err != nil {
+			return err
+		}
+		if begins {
+			if err := h.begin(ctx, tx, s); err != nil {
+				return err
+			}
+		}
+		return h.o.Tables.Accept(ctx, tx, query, parts, event.SourceEntry)
+	})
+	return out, err
+}
+
+// session finds or begins the conversation of a call. A call with a key that was used before
+// never begins one: accept returns what it did then.
+func (h *Handler) session(q db.Queryer, client Client, model Model, in conversation, sel selector, fresh string) (s session.Session, begins bool, err error) {
+	id := fresh
+	if sel.id != "" {
+		id = sel.id
+		s, err = h.o.Sessions.Session(q, id)
+		if fault.KindOf(err) == fault.NotFound && sel.field == sessionHeader {
+			id = namedID(client, "name:"+sel.id)
+			s, err = h.o.Sessions.Session(q, id)
+		}
+		unknown := fault.KindOf(err) == fault.NotFound
+		switch {
+		case err != nil && !unknown:
+			return s, false, err
+		case !unknown && s.Client != ClientOf(client.Name), unknown && !sel.begins:
+			// A conversation of somebody else is not told from one that does not exist.
+			return s, false, &fault.Error{Kind: fault.NotFound, Field: sel.field, Message: "There is no such conversation."}
+		case !unknown:
+			return s, false, nil
+		}
+	}
+	now := h.o.Now().UnixMilli()
+	choice := model.Choice
+	choice.Instructions = strings.TrimSpace(choice.Instructions + "\n\n" + in.instructions)
+	return session.Session{ID: id, Client: ClientOf(client.Name), Choice: choice, CreatedAt: now, UpdatedAt: now, State: "idle"}, true, nil
+}
+
+// codeQuestionOpen is the code of a call that does not answer the open question of its
+// conversation: it would wait for somebody else's answer.
+const codeQuestionOpen = "question_open"
+
+func checkQuestion(s session.Session, query event.UserQueryPayload) error {
+	p := s.Paused
+	if p == nil || query.Queue == event.Steer && (p.Kind != session.ForApproval || policy.MayApprove(p.Approvers, grant.Person{ID: s.Client})) {
+		return nil
+	}
+	advice := "Answer it, or use another conversation."
+	if p.Kind == session.ForApproval {
+		advice = "The operator can answer it, and the people whom the policy names."
+	}
+	return &fault.Error{Kind: fault.Conflict, Code: codeQuestionOpen, Message: "The conversation waits for an answer to a question: " + p.Question + "\n\n" + advice}
+}
+
+// begin stores a conversation that begins.
+func (h *Handler) begin(ctx context.Context, tx *db.Tx, s session.Session) error {
+	if err := h.o.Sessions.CreateSession(tx, s); err != nil {
+		return err
+	}
+	if s.Choice != (session.Choice{}) {
+		if err := h.o.Sessions.SetChoice(tx, s.ID, s.Choice); err != nil {
+			return err
+		}
+	}
+	return prompting.Publish(ctx, tx, h.o.Tables.Inbox, event.SessionCreated, s.ID, s.ID, event.SourceEntry, s)
+}
+
+// remember stores a call under its key, or returns the one that used the key before.
+func (h *Handler) remember(tx *db.Tx, key string, now run) (*run, error) {
+	value, err := json.Marshal(now)
+	if err != nil {
+		return nil, fmt.Errorf("encode a call: %w", err)
+	}
+	raw, seen, err := h.o.Tables.Inbox.Seen(tx, "v1", key, value)
+	if err != nil || !seen {
+		return nil, err
+	}
+	var prior run
+	if err := json.Unmarshal(raw, &prior); err != nil {
+		return nil, fmt.Errorf("decode a call: %w", err)
+	}
+	if prior.BodyHash != now.BodyHash {
+		return nil, &fault.Error{Kind: fault.Conflict, Code: "idempotency_key_reused", Field: "Idempotency-Key", Message: "This Idempotency-Key was used for another request."}
+	}
+	return &prior, nil
+}

@@ -1,0 +1,177 @@
+package openaiapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+)
+
+// chatRequest has the fields of a chat completion that change what the client gets.
+type chatRequest struct {
+	Model         string    `json:"model"`
+	Messages      []message `json:"messages"`
+	Stream        bool      `json:"stream"`
+	StreamOptions *struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	User           string            `json:"user"`
+	N              *int              `json:"n"`
+	Tools          []json.RawMessage `json:"tools"`
+	Functions      []json.RawMessage `json:"functions"`
+	ResponseFormat *format           `json:"response_format"`
+}
+
+// format is the form of an answer that a client wants.
+type format struct {
+	Type string `json:"type"`
+}
+
+// check refuses what would change the answer without the client's knowledge.
+func (f *format) check(field string) error {
+	if f == nil || f.Type == "" || f.Type == "text" {
+		return nil
+	}
+	return fault.InvalidField(field, "Answers are texts; the format %q is not supported.", f.Type)
+}
+
+// errTools refuses tools of a client.
+var errTools = fault.InvalidField("tools", "Tools of the client are not supported: the agent uses its own. Offer yours to Lilac over MCP.")
+
+type chatUsage struct {
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	TotalTokens      int64 `json:"total_tokens"`
+	Details          struct {
+		CachedTokens int64 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// chatUsageOf translates a usage; tokens of the cache are part of OpenAI's prompt.
+func chatUsageOf(u chat.Usage) *chatUsage {
+	out := &chatUsage{PromptTokens: promptTokens(u), CompletionTokens: u.OutputTokens}
+	out.TotalTokens = out.PromptTokens + out.CompletionTokens
+	out.Details.CachedTokens = u.CacheReadTokens
+	return out
+}
+
+func promptTokens(u chat.Usage) int64 { return u.InputTokens + u.CacheReadTokens + u.CacheWriteTokens }
+
+type chatMessage struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content"`
+	Refusal *string `json:"refusal"`
+}
+
+type chatChoice struct {
+	Index        int          `json:"index"`
+	Message      *chatMessage `json:"message,omitempty"`
+	Delta        *chatDelta   `json:"delta,omitempty"`
+	Logprobs     *struct{}    `json:"logprobs"`
+	FinishReason *string      `json:"finish_reason"`
+}
+
+type chatDelta struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+}
+
+type chatAnswer struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []chatChoice `json:"choices"`
+	Usage   *chatUsage   `json:"usage,omitempty"`
+}
+
+// noRetry tells OpenAI's clients not to repeat a call by themselves: its request has run.
+func noRetry(w http.ResponseWriter) { w.Header().Set("X-Should-Retry", "false") }
+
+var finished = "stop"
+
+// chat serves chat completions. A client repeats the whole conversation with each call; if
+// the call selects a conversation, only the newest words are used.
+func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) error {
+	var in chatRequest
+	hash, err := readBody(w, r, &in)
+	if err != nil {
+		return err
+	}
+	model, err := h.find(in.Model)
+	switch {
+	case err != nil:
+		return err
+	case in.N != nil && *in.N != 1:
+		return fault.InvalidField("n", "There is one answer; n must be 1.")
+	case len(in.Tools)+len(in.Functions) > 0:
+		return errTools
+	}
+	if err := in.ResponseFormat.check("response_format"); err != nil {
+		return err
+	}
+	talk, err := divide(in.Messages, "", "messages")
+	if err != nil {
+		return err
+	}
+	sel, err := selects(client, r, "", in.User)
+	if err != nil {
+		return err
+	}
+	run, err := h.accept(r.Context(), client, model, talk, sel, r.Header.Get("Idempotency-Key"), hash)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(sessionHeader, run.SessionID)
+	answer := chatAnswer{ID: "chatcmpl-" + run.MessageID, Object: "chat.completion", Created: h.o.Now().Unix(), Model: model.ID}
+	if in.Stream {
+		answer.Object += ".chunk"
+		return h.streamChat(w, r, run, answer, in.StreamOptions != nil && in.StreamOptions.IncludeUsage)
+	}
+	out, err := h.follow(r.Context(), run, sink{text: func(string) error { return nil }, idle: func() error { return nil }})
+	if err = cmp.Or(err, out.err); err != nil {
+		noRetry(w)
+		return err
+	}
+	answer.Choices = []chatChoice{{Message: &chatMessage{Role: "assistant", Content: &out.text}, FinishReason: &finished}}
+	answer.Usage = chatUsageOf(out.usage)
+	writeJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// streamChat streams an answer as chunks.
+func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, run run, answer chatAnswer, usage bool) error {
+	s := newStream(w)
+	chunk := func(c chatChoice) error {
+		answer.Choices = []chatChoice{c}
+		return s.data("", answer)
+	}
+	role := "assistant"
+	out, err := h.follow(r.Context(), run, sink{idle: s.comment, text: func(piece string) error {
+		delta := chatDelta{Role: role, Content: &piece}
+		role = ""
+		return chunk(chatChoice{Delta: &delta})
+	}})
+	if err = cmp.Or(err, out.err); err != nil {
+		if !s.begun {
+			noRetry(w)
+			return err
+		}
+		_, body := errorOf(err)
+		_ = s.data("", body) // a client that is gone needs none
+		return nil
+	}
+	if err := chunk(chatChoice{Delta: &chatDelta{Role: role}, FinishReason: &finished}); err != nil {
+		return nil // the client is gone
+	}
+	if usage {
+		answer.Choices, answer.Usage = []chatChoice{}, chatUsageOf(out.usage)
+		if err := s.data("", answer); err != nil {
+			return nil
+		}
+	}
+	_ = s.write("data: [DONE]\n\n")
+	return nil
+}

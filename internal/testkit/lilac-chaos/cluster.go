@@ -1,0 +1,218 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/faultproxy"
+	"lilac/internal/testkit/llmtest"
+	"lilac/internal/testkit/postgrestest"
+)
+
+// cluster is the nodes, and everything that they depend on.
+type cluster struct {
+	h       *host
+	o       options
+	nodes   []*e2e.Server
+	discord *e2e.Discord
+
+	// primary and standby are the PostgreSQL servers; replication is the link between them,
+	// links are those between the nodes and each of the two.
+	primary, standby *postgrestest.Server
+	replication      *faultproxy.Proxy
+	links            []*faultproxy.Proxy
+}
+
+func startCluster(h *host, o options) *cluster {
+	if why := postgrestest.Missing(); why != "" {
+		h.Fatal(why)
+	}
+	c := &cluster{h: h, o: o}
+	var settings []string
+	if o.control != "async" {
+		settings = append(settings, postgrestest.Synchronous)
+	}
+	c.primary = postgrestest.Start(h, settings...)
+	c.replication = faultproxy.Start(h, c.primary.Addr())
+	c.standby = c.primary.StartStandby(h, c.replication.Addr, 0)
+	c.links = []*faultproxy.Proxy{faultproxy.Start(h, c.primary.Addr()), faultproxy.Start(h, c.standby.Addr())}
+	model := llmtest.New(h, answer)
+	c.discord = e2e.NewDiscord(h, discordtest.Options{})
+	c.discord.Configure("webhooks:\n  ci: {secret: " + hookSecret + "}\n" + rule)
+	url := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write", c.links[0].Addr, c.links[1].Addr)
+	env := append(e2e.OnPostgres(url), c.discord.Env()...)
+	env = append(env, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY=test", "LILAC_MODEL=openai/test-model", "LILAC_LEASE="+o.lease.String(), "LILAC_WITHOUT="+o.without)
+	for range o.nodes {
+		s := e2e.New(h, env...)
+		c.nodes = append(c.nodes, s)
+		s.Spawn()
+	}
+	c.awaitActive()
+	return c
+}
+
+// asked matches what the world sends.
+var asked = regexp.MustCompile(`(prompt-\d+|mention|delivery)-\d+`)
+
+// rule answers a webhook in the channel on Discord.
+const rule = `rules:
+  ci:
+    when: {type: webhook.received}
+    do: {agent: {prompt: "Read {{ .payload.body.text }}"}}
+    session: "title:#general"
+`
+
+// answer repeats the newest thing that the world has said, slowly enough that faults happen amid
+// it. After a restart, other messages follow it, which say so.
+func answer(r llmtest.Request) llmtest.Script {
+	for _, m := range slices.Backward(r.Messages) {
+		if m.Role != "assistant" {
+			if heard := asked.FindString(m.Text); heard != "" {
+				return llmtest.Script{Text: []string{"I ", "heard: ", heard}, Delay: 100 * time.Millisecond}
+			}
+		}
+	}
+	return llmtest.Say("I heard nothing.")
+}
+
+func (c *cluster) others(active *e2e.Server) []*e2e.Server {
+	return slices.DeleteFunc(slices.Clone(c.nodes), func(s *e2e.Server) bool { return s == active })
+}
+
+func (c *cluster) each(do func(*faultproxy.Proxy)) {
+	for _, l := range c.links {
+		do(l)
+	}
+}
+
+// awaitActive waits until a node works, and returns it.
+func (c *cluster) awaitActive() *e2e.Server { return c.awaitActiveAmong(c.nodes) }
+
+func (c *cluster) awaitActiveAmong(nodes []*e2e.Server) (active *e2e.Server) {
+	if !e2e.Poll(c.o.patience, func() bool {
+		for _, s := range nodes {
+			if s.Exited() {
+				c.h.Fatalf("a node has ended by itself:\n%s", tail(s.Log()))
+			}
+			if code, _ := s.Get("/readyz"); code == http.StatusOK {
+				active = s
+				return true
+			}
+		}
+		return c.h.Context().Err() != nil
+	}) {
+		for _, s := range nodes {
+			_, body := s.Get("/readyz")
+			c.h.Logf("%s: %s\n%s", s.Addr, body, tail(s.Log()))
+		}
+		c.h.Fatalf("no node works after %s", c.o.patience)
+	}
+	if active == nil {
+		c.h.Fatal("interrupted")
+	}
+	return active
+}
+
+// sleep lets a fault last.
+func (c *cluster) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-c.h.Context().Done():
+	}
+}
+
+// promote kills the primary and promotes the standby. The replication ends a moment before, so
+// that an asynchronous standby lacks what the primary has confirmed last. A new standby
+// replaces the primary, at its address.
+func (c *cluster) promote() {
+	c.replication.Silence(true)
+	if c.o.control == "async" {
+		c.sleep(2 * time.Second) // commits go on
+	}
+	c.replication.Refuse()
+	c.primary.Kill()
+	c.replication.Silence(false)
+	c.replication.Accept(c.h)
+	if err := c.standby.Promote(); err != nil {
+		c.h.Fatal(err)
+	}
+	port := c.primary.Port()
+	c.primary = c.standby
+	c.replication.Route(c.primary.Addr())
+	if c.o.control == "async" {
+		// Nodes that know of lost commits write no more, until they are started again.
+		for _, s := range c.nodes {
+			c.kill(s)
+			s.Spawn()
+		}
+		return
+	}
+	c.standby = c.primary.StartStandby(c.h, c.replication.Addr, port)
+}
+
+// heal ends all faults.
+func (c *cluster) heal() {
+	c.discord.ClearFaults()
+	c.awaitActive()
+}
+
+// settle waits until all work has ended, and returns what the world then has.
+func (c *cluster) settle(w *work) observed {
+	s := c.awaitActive()
+	for what, query := range map[string]string{
+		"all requests have ended":       "SELECT count(*) FROM requests WHERE ended_at = 0",
+		"all outgoing messages are out": "SELECT count(*) FROM outbox WHERE unfinished = 1",
+	} {
+		if !e2e.Poll(c.o.patience, func() bool { return s.Count(query) == 0 }) {
+			c.h.Logf("not within %s: %s", c.o.patience, what)
+			break
+		}
+	}
+	var o observed
+	for _, row := range s.Rows("SELECT CAST(json AS TEXT) FROM history") {
+		var m e2e.Said
+		if err := json.Unmarshal([]byte(row[0]), &m); err != nil {
+			c.h.Fatal(err)
+		}
+		o.history += row[0] + "\n"
+		if m.Role == "user" {
+			o.heard = append(o.heard, m.Text())
+		} else {
+			o.answered = append(o.answered, m.Text())
+		}
+	}
+	for _, e := range s.Topic(string(event.TopicEnv)) {
+		o.events = append(o.events, e.ID)
+	}
+	for _, m := range c.discord.Ours(c.discord.General) {
+		o.shown = append(o.shown, m.ReplyTo+" "+m.Content)
+	}
+	// A node that takes over does not know yet how much of Discord's limits the other has used.
+	o.violations = slices.DeleteFunc(c.discord.TakeViolations(), func(v string) bool { return strings.Contains(v, "avoidable 429") })
+	for _, e := range s.Topic("evt.request") {
+		if p, err := event.Decode(e); err == nil {
+			if l, ok := p.(event.RequestLifecycle); ok && l.State.Ended() {
+				o.ended = append(o.ended, e.Headers[event.HeaderRequestID])
+			}
+		}
+	}
+	return o
+}
+
+func (c *cluster) logs() (all []string) {
+	for _, s := range c.nodes {
+		all = append(all, s.Addr+":\n"+s.Log())
+	}
+	return all
+}
+
+// tail returns the end of a log.
+func tail(log string) string { return log[max(0, len(log)-4000):] }

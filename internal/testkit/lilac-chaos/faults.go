@@ -1,0 +1,119 @@
+package main
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/faultproxy"
+)
+
+// The faults.
+const (
+	killActive    = "kill -9 the active node"
+	killStandby   = "kill -9 a standby"
+	hangActive    = "SIGSTOP the active node for three leases"
+	hangBriefly   = "SIGSTOP the active node for half a lease"
+	upgradeActive = "restart the active node"
+	cutDatabase   = "cut all connections to PostgreSQL"
+	slowDatabase  = "slow PostgreSQL by 50 ms"
+	loseAnswers   = "lose the answers of PostgreSQL"
+	promote       = "kill PostgreSQL's primary and promote its standby"
+	dropGateway   = "drop Discord's gateway"
+	refuseDiscord = "Discord's API fails"
+)
+
+// weights says how often each fault happens, in order.
+var weights = []struct {
+	fault  string
+	weight int
+}{
+	{killActive, 6},
+	{killStandby, 2},
+	{hangActive, 2},
+	{hangBriefly, 2},
+	{upgradeActive, 3},
+	{cutDatabase, 3},
+	{slowDatabase, 2},
+	{loseAnswers, 3},
+	{promote, 2},
+	{dropGateway, 3},
+	{refuseDiscord, 3},
+}
+
+// next chooses a fault. The control async needs only one.
+func next(random *rand.Rand, control string) string {
+	if control == "async" {
+		return promote
+	}
+	total := 0
+	for _, w := range weights {
+		total += w.weight
+	}
+	n := random.IntN(total)
+	for _, w := range weights {
+		if n -= w.weight; n < 0 {
+			return w.fault
+		}
+	}
+	panic("unreachable: n is below the total")
+}
+
+// suffer lets a fault happen, waits until a node works again, and returns for how long none
+// did.
+func (c *cluster) suffer(fault string, random *rand.Rand) time.Duration {
+	active := c.awaitActive()
+	began := time.Now()
+	switch fault {
+	case killActive:
+		c.kill(active)
+		active.Spawn()
+	case killStandby:
+		other := c.others(active)[random.IntN(len(c.nodes)-1)]
+		c.kill(other)
+		other.Spawn()
+	case hangActive:
+		active.Pause()
+		c.awaitActiveAmong(c.others(active))
+		silent := time.Since(began)
+		c.sleep(3*c.o.lease - silent)
+		active.Resume()
+		return silent
+	case hangBriefly:
+		active.Pause()
+		c.sleep(c.o.lease / 2)
+		active.Resume()
+	case upgradeActive:
+		active.Terminate(c.o.patience)
+		c.discord.Forgotten()
+		active.Spawn()
+	case cutDatabase:
+		c.each((*faultproxy.Proxy).Cut)
+	case slowDatabase:
+		c.each(func(l *faultproxy.Proxy) { l.Delay(50 * time.Millisecond) })
+		c.sleep(c.o.lease)
+		c.each(func(l *faultproxy.Proxy) { l.Delay(0) })
+	case loseAnswers:
+		c.each(func(l *faultproxy.Proxy) { l.LoseAnswers(true) })
+		c.sleep(300 * time.Millisecond)
+		c.each((*faultproxy.Proxy).Cut)
+		c.each(func(l *faultproxy.Proxy) { l.LoseAnswers(false) })
+	case promote:
+		c.promote()
+	case dropGateway:
+		c.discord.DropGateway(discordtest.Cut)
+	case refuseDiscord:
+		c.discord.Fail("POST /channels/{channel}/messages", discordtest.CutAfter, 1)
+		c.discord.Fail("PATCH /channels/{channel}/messages/{message}", discordtest.BadGateway, 3)
+	}
+	c.awaitActive()
+	return time.Since(began)
+}
+
+// kill kills a node. The fake Discord then expects that the next process does not know its
+// rate limits yet.
+func (c *cluster) kill(s *e2e.Server) {
+	s.Kill()
+	c.discord.Forgotten()
+}
