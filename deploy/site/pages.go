@@ -37,6 +37,7 @@ var parts = []struct {
 		{"discord", "docs/discord.md"},
 		{"models", "docs/models.md"},
 		{"sources", "docs/sources.md"},
+		{"redis", "docs/redis.md"},
 		{"tools", "docs/tools.md"},
 		{"examples", "examples/README.md"},
 		{"operations", "docs/operations.md"},

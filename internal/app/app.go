@@ -211,6 +211,7 @@ func (p *program) run(ctx context.Context) error {
 		s.start(failed, work)
 	}
 	work.Go(func() error { return p.callables.run(failed) })
+	work.Go(func() error { return p.runCompanion(failed) })
 	work.Go(func() error { return p.mcp.Run(failed) })
 	p.monitoring.start(failed, work)
 	work.Go(func() error { return reloads.follow(failed) })

@@ -12,8 +12,8 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/bus"
+	"lilac/internal/engine/companion"
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/delivery"
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
 )
@@ -27,10 +27,10 @@ type base struct {
 	complaints
 	db  *db.DB
 	bus bus.Bus
-	// busChanges counts how often the program switched to another bus.
-	busChanges int64
-	store      *store.Store
-	blobs      *store.Blobs
+	// companion connects Redis to the bus; nil without Redis.
+	companion *companion.Companion
+	store     *store.Store
+	blobs     *store.Blobs
 	// box is the sandbox for commands.
 	box *sandbox.Opening
 }
@@ -71,13 +71,10 @@ func (b *base) openStore(ctx context.Context, published func([]event.Event)) (er
 	if err != nil {
 		return err
 	}
-	if b.bus, err = openBus(ctx, b.Config, b.db, b.Logger); err != nil {
-		return err
-	}
-	if b.busChanges, err = delivery.Changes(ctx, b.db); err != nil {
-		return err
-	}
 	b.store = store.New(b.db)
+	if err := b.openBus(); err != nil {
+		return err
+	}
 	b.blobs, err = openBlobs(b.Config)
 	return err
 }

@@ -92,7 +92,7 @@ func (w *webServer) build() {
 	stopping, stop := context.WithCancel(context.Background())
 	w.stopping = stop
 	w.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(w.Seams.HTTP.around(httpapi.New(httpapi.Options{
-		DB: w.db, Bus: w.bus, BusChanges: w.busChanges, Blobs: w.blobs,
+		DB: w.db, Bus: w.bus, Blobs: w.blobs,
 		Tables:    &httpapi.Tables{Inbox: w.store.Inbox, Sessions: w.store.Sessions, Accepted: store.AcceptedMessages{}, History: w.store.History, Requests: w.store.Requests, Files: w.store.Files},
 		FileBytes: int64(w.Config.Attachments.MaxBytes), TotalBytes: int64(w.Config.Attachments.MaxTotal),
 		Token: w.token, Hosts: w.hosts, TrustedProxies: w.Config.Proxies(), Addr: w.listener.Addr().String(),

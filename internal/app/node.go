@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
+	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/connlimit"
 	"lilac/internal/serve/httpapi"
@@ -21,7 +21,7 @@ import (
 )
 
 // migrations are the changes of the tables that this version knows.
-func migrations() []db.Migration { return slices.Concat(redisbus.Migrations, store.Migrations) }
+func migrations() []db.Migration { return slices.Concat(sqlitebus.Migrations, store.Migrations) }
 
 // runNode runs the program whenever this process owns the database on PostgreSQL, and waits
 // as a standby while another process does. It returns nil after a graceful stop.

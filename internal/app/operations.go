@@ -14,8 +14,8 @@ import (
 	"lilac/internal/app/observe"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
+	"lilac/internal/engine/companion"
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
@@ -66,12 +66,12 @@ func (m *monitoring) startMonitor() {
 
 // describe declares the metrics of the program as a whole.
 func (m *monitoring) describe() {
-	var unsent func() int64
-	if b, ok := m.bus.(interface{ Unsent() int64 }); ok {
-		unsent = b.Unsent
+	var redis func() companion.Stats
+	if m.companion != nil {
+		redis = m.companion.Stats
 	}
 	observe.Describe(m.registry, observe.Program{
-		Version: m.Version, Started: time.Now(), Bus: m.bus, Health: m.report, Running: m.runner.Active, Unsent: unsent, LostLogLines: m.lostLogLines,
+		Version: m.Version, Started: time.Now(), Bus: m.bus, Health: m.report, Running: m.runner.Active, Redis: redis, LostLogLines: m.lostLogLines,
 		Sessions: func(ctx context.Context) (n int, err error) {
 			err = m.db.Read(ctx, func(q db.Queryer) error {
 				busy, err := m.store.States.Unfinished(q)
@@ -135,6 +135,9 @@ func (m *monitoring) newMonitor() *health.Monitor {
 		{Name: "groups", Rests: m.rests, Run: func(ctx context.Context) error { return m.checkGroups(ctx, progress) }},
 		{Name: "runner", Needed: true, Rests: m.rests, Run: m.lostRequests(lostAfter)},
 		{Name: "disk", Rests: m.rests, Run: m.checkDisk(health.DiskAt)},
+	}
+	if m.companion != nil {
+		probes = append(probes, health.Probe{Name: "redis", Run: m.checkRedis})
 	}
 	for _, s := range m.platforms {
 		progress.Must = append(progress.Must, s.groups()...)
@@ -228,13 +231,21 @@ func (m *monitoring) sandboxPart() health.Part {
 // not written for people, because they may contain internal details.
 func (m *monitoring) describeTrouble(err error) string {
 	if w := fault.ToWire(err); w.Kind != fault.Internal {
-		if url := m.Config.Bus.URL; url.Redis() {
-			server := redisbus.Server(url.Reveal())
+		if url := m.Config.Bus.URL; url != "" {
+			server := companion.Server(url.Reveal())
 			return strings.NewReplacer(" at "+server, "", server, "Redis").Replace(w.Message)
 		}
 		return w.Message
 	}
 	return "it failed; the log says why"
+}
+
+// checkRedis returns a warning if Redis, which nothing depends on, does not do its work.
+func (m *monitoring) checkRedis(ctx context.Context) error {
+	if err := m.companion.Healthy(ctx); err != nil {
+		return health.Warn("%s", m.describeTrouble(err))
+	}
+	return nil
 }
 
 // checkGroups checks that the consumer groups make progress.

@@ -6,7 +6,6 @@ import (
 	"lilac/internal/core/environment"
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
@@ -27,16 +26,13 @@ func newWorkflows(b *base) *workflow.Service {
 	})
 }
 
-// queued reports whether a request of a workflow is queued in the runner, or waits for an
-// unreachable Redis, in which case the runner does not know it yet. A request that cannot be
-// read is not queued.
+// queued reports whether a request of a workflow is queued in the runner. A request that is not
+// known, or cannot be read, is not queued.
 func (b *base) queued(q db.Queryer, requestID string) (bool, error) {
 	r, err := b.store.Requests.Request(q, requestID)
 	switch {
-	case db.IsDamaged(err):
+	case db.IsDamaged(err), fault.KindOf(err) == fault.NotFound:
 		return false, nil
-	case fault.KindOf(err) == fault.NotFound:
-		return redisbus.Unsent(q, event.TopicCmdRequest, workflow.EventID(requestID))
 	}
 	return r.State == event.StateQueued, err
 }

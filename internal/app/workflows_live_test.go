@@ -12,7 +12,6 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/llmtest"
-	"lilac/internal/testkit/redistest"
 )
 
 // looping returns the program with a request in s1 that is paused at its limit of one step.
@@ -143,30 +142,4 @@ func TestASchedulePutsOneRunBehindAPausedRequest(t *testing.T) {
 	if ids := s.queued(1); ids[0] != "wf:w:2" {
 		t.Errorf("behind the run that has begun: %q", ids)
 	}
-}
-
-// While Redis is unreachable, the runner receives no runs. As in a busy session, only one run
-// stays pending, however many become due.
-func TestRunsOfAScheduleDoNotPileUpWhileRedisIsAway(t *testing.T) {
-	redis := redistest.Start(t, redistest.Options{})
-	s := newSurroundings(t, "bus: {url: \""+redis.URL()+"\"}\n", func(llmtest.Request) llmtest.Script { return llmtest.Say("Noted.") })
-	s.awaits("w", workflow.KindSchedule, workflow.TaskInput{Cron: "@every 1h"})
-	redis.Kill()
-	for range 3 {
-		s.comesDue("w")
-		if got := s.workflow("w").Resumes; got != 1 {
-			t.Fatalf("while Redis is away %d runs are made", got)
-		}
-	}
-	redis.Restart()
-	ended := func(id string) func() bool {
-		return func() bool {
-			var r session.Request
-			err := s.p.db.Read(t.Context(), func(q db.Queryer) (err error) { r, err = s.p.store.Requests.Request(q, id); return err })
-			return err == nil && r.State == event.StateDone
-		}
-	}
-	s.eventually("the run is over", ended("wf:w:1"))
-	s.comesDue("w")
-	s.eventually("and so is the next", ended("wf:w:2"))
 }

@@ -27,7 +27,7 @@ func doctorCommand(c *cli) *cobra.Command {
 		Long: "Checks the configuration, directories, disk, database, bus, clock, sandbox, keys, model, Discord\n" +
 			"bot, ports and running server, and suggests fixes. It changes nothing. The exit code is 1 if a\n" +
 			"check fails.",
-		Example: "  lilac doctor\n  lilac doctor --online    # also ask the provider about the key, the model and the time, and call the model once with a tool\n  lilac doctor --deep    # also read every row, stored file and event in Redis; stop the server first\n  lilac doctor --security    # report what is open to whom",
+		Example: "  lilac doctor\n  lilac doctor --online    # also ask the provider about the key, the model and the time, and call the model once with a tool\n  lilac doctor --deep    # also read every row and stored file; stop the server first\n  lilac doctor --security    # report what is open to whom",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, warnings, err := c.read()
@@ -56,7 +56,7 @@ func doctorCommand(c *cli) *cobra.Command {
 	})
 	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether the key is valid, and make a small real call with a tool")
 	cmd.Flags().BoolVar(&security, "security", false, "report what is open to whom, instead of the other checks")
-	cmd.Flags().BoolVar(&deep, "deep", false, "verify every row of the database, every stored file and every event in Redis")
+	cmd.Flags().BoolVar(&deep, "deep", false, "verify every row of the database and every stored file")
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/bus"
+	"lilac/internal/engine/companion"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/telemetry/metrics"
 )
@@ -37,9 +38,8 @@ type Program struct {
 	// with work.
 	Running  func() int
 	Sessions func(ctx context.Context) (int, error)
-	// Unsent returns the number of events in the database that wait to be sent to an external
-	// bus.
-	Unsent func() int64
+	// Redis returns the numbers of the companion in Redis.
+	Redis func() companion.Stats
 	// LostLogLines returns the number of log lines that could not be written.
 	LostLogLines func() int64
 }
@@ -91,12 +91,27 @@ func Describe(r *metrics.Registry, p Program) {
 			set(float64(n))
 		}
 	})
-	r.Gauge("lilac_bus_unsent", "Accepted events that wait in the database until Redis accepts them.", func(set func(float64, ...string)) {
-		if p.Unsent != nil {
-			set(float64(p.Unsent()))
-		}
-	})
+	describeRedis(r, p.Redis)
 	describeBus(r, p.Bus)
+}
+
+func describeRedis(r *metrics.Registry, stats func() companion.Stats) {
+	each := func(value func(companion.Stats) float64) func(func(float64, ...string)) {
+		return func(set func(float64, ...string)) {
+			if stats != nil {
+				set(value(stats()))
+			}
+		}
+	}
+	r.Gauge("lilac_redis_up", "1 if Redis does its work for the bus.", each(func(s companion.Stats) float64 {
+		if s.Up {
+			return 1
+		}
+		return 0
+	}))
+	r.Gauge("lilac_redis_mirror_lag_events", "Events in the database that are not mirrored to Redis yet.", each(func(s companion.Stats) float64 { return float64(s.Lag) }))
+	r.CounterOf("lilac_redis_handed_in_total", "Events that other programs handed in through Redis.", each(func(s companion.Stats) float64 { return float64(s.Handed) }))
+	r.CounterOf("lilac_redis_rejected_total", "Entries that other programs handed in through Redis and that could not be used.", each(func(s companion.Stats) float64 { return float64(s.Rejected) }))
 }
 
 func describeBus(r *metrics.Registry, b Bus) {

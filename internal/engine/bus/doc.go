@@ -3,9 +3,8 @@
 // ([lilac/internal/engine/sqlitebus] is the default one) and bustest holds the suite
 // that checks them. The rules, the same on every engine:
 //
-//  1. Publish returns when the events are durable: synced on SQLite; with Redis
-//     synced as outgoing rows, or as its append-only file says where no group
-//     handles them.
+//  1. Publish returns when the events are durable: synced on SQLite, and as
+//     synchronous_commit says on PostgreSQL.
 //  2. An event's id is minted by its publisher from the logical act, so
 //     publishing again after an unknown outcome is the same event. Its position
 //     is the engine's. Consumers deduplicate by id.

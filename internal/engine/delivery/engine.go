@@ -84,6 +84,9 @@ type Options struct {
 	Grace time.Duration
 	// TailQueue is the maximum number of queued events per tail; default 256.
 	TailQueue int
+	// Fed is called with the events of each commit, in the order of the log; it may be
+	// nil. It must not wait.
+	Fed func(records []*Record)
 }
 
 // Defaults of [Options].

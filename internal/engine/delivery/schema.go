@@ -1,6 +1,11 @@
 package delivery
 
-import "lilac/internal/engine/db"
+import (
+	"errors"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+)
 
 // Migrations create the tables of the bus; [db.Open] applies them.
 var Migrations = []db.Migration{
@@ -76,4 +81,52 @@ UPDATE bus_pending SET lane = ifnull((SELECT l.lane FROM bus_groups g JOIN bus_l
 	{Name: "bus.0004-seal-replays", SQL: `
 ALTER TABLE bus_pending ADD COLUMN sum INTEGER; -- of the event of a replay; none in rows of before
 `},
+	// Redis was once able to hold the log.
+	{Name: "redis.0001-outgoing", SQL: `
+CREATE TABLE redis_state (
+	id    INTEGER PRIMARY KEY CHECK (id = 1),
+	epoch INTEGER NOT NULL -- how often a process took the Redis prefix
+) STRICT;
+INSERT INTO redis_state (id, epoch) VALUES (1, 0);
+
+CREATE TABLE redis_outgoing (
+	row     INTEGER PRIMARY KEY AUTOINCREMENT, -- the order of the commits
+	topic   TEXT NOT NULL,
+	id      TEXT NOT NULL,
+	head    BLOB NOT NULL,
+	data    BLOB NOT NULL,
+	sum     INTEGER NOT NULL,
+	pos     INTEGER NOT NULL DEFAULT 0, -- its place in the topic; 0 until it was sent, -1 when it is damaged
+	batch   INTEGER NOT NULL DEFAULT 0, -- the batch that it was sent in
+	sent_at INTEGER NOT NULL DEFAULT 0  -- ms
+) STRICT;
+CREATE INDEX redis_outgoing_unsent ON redis_outgoing (row) WHERE pos = 0;
+CREATE INDEX redis_outgoing_batch ON redis_outgoing (batch);
+`},
+	{Name: "redis.0002-places", SQL: `
+DROP INDEX redis_outgoing_batch;
+CREATE INDEX redis_outgoing_batch ON redis_outgoing (batch) WHERE pos > 0;
+CREATE INDEX redis_outgoing_pos ON redis_outgoing (pos) WHERE pos > 0;
+`},
+	{Name: "bus.0005-log-in-the-database", SQL: `
+DROP TABLE redis_outgoing;
+DROP TABLE redis_state;
+`, Then: refuseLogElsewhere},
+}
+
+// refuseLogElsewhere refuses a database whose log is in Redis, because its groups and
+// readers would miss what is there.
+func refuseLogElsewhere(tx *db.Tx) error {
+	var name string
+	err := tx.QueryRow("SELECT value FROM meta WHERE name = 'bus_engine'").Scan(&name)
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case name != "sqlite":
+		return fault.New(fault.Conflict, "The events of this database are in Redis, which cannot hold them any more. Start the version that wrote it, without bus.url, "+
+			"once all events are handled (lilac groups list); then start this version.")
+	}
+	return nil
 }

@@ -40,6 +40,30 @@ func New(database *db.DB, opt Options) (*Bus, error) {
 	return b, nil
 }
 
+// Log returns the events.
+func (b *Bus) Log() delivery.Log { return table{b.db} }
+
+// Topics lists the topics that exist: all but outputs that have had no event since a time
+// in Unix milliseconds. The time of an output lags by up to ten minutes.
+func (b *Bus) Topics(ctx context.Context, since int64) (names []event.Topic, err error) {
+	err = b.db.Read(ctx, func(q db.Queryer) error {
+		rows, err := q.Query("SELECT name FROM bus_topics WHERE output = 0 OR last_append >= ?", since)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var name event.Topic
+			if err := rows.Scan(&name); err != nil {
+				return err
+			}
+			names = append(names, name)
+		}
+		return rows.Err()
+	})
+	return names, err
+}
+
 // Publish makes the events durable, all or none, in order.
 func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 	if len(events) == 0 {

@@ -72,7 +72,12 @@ func (b *Bus) append(tx *db.Tx, events []event.Event) error {
 			delete(b.topics, e.Topic)
 		}
 	})
-	tx.AfterCommit(func() { b.Feed(added) })
+	tx.AfterCommit(func() {
+		b.Feed(added)
+		if b.opt.Fed != nil {
+			b.opt.Fed(added)
+		}
+	})
 	for _, e := range events {
 		r, err := b.appendOne(tx, e)
 		if err != nil {

@@ -11,20 +11,16 @@ import (
 	"strconv"
 	"strings"
 
+	"lilac/internal/engine/companion"
 	"lilac/internal/foundation/fault"
 )
 
-// BusURL is the URL of the event log. It may contain a password, which it hides from printers,
+// BusURL is the URL of a Redis server beside the bus. It may contain a password, which it hides from printers,
 // encoders, and loggers.
 type BusURL string
 
 // Reveal returns the URL including the password. Call it only where the connection is made.
 func (u BusURL) Reveal() string { return string(u) }
-
-// Redis reports whether the events are stored in Redis.
-func (u BusURL) Redis() bool {
-	return strings.HasPrefix(string(u), "redis://") || strings.HasPrefix(string(u), "rediss://")
-}
 
 // String returns the URL with its password masked.
 func (u BusURL) String() string { return maskPassword(string(u)) }
@@ -47,6 +43,21 @@ func (b Bus) Password() (Secret, error) { return passwordIn("bus.passwordFile", 
 // SentinelPassword returns the content of the sentinels' password file, or "" if no file is set.
 func (b Bus) SentinelPassword() (Secret, error) {
 	return passwordIn("bus.sentinelPasswordFile", b.SentinelPasswordFile)
+}
+
+// Companion returns the settings of the connection to Redis.
+func (b Bus) Companion() (companion.Options, error) {
+	password, err := b.Password()
+	if err != nil {
+		return companion.Options{}, err
+	}
+	ofSentinels, err := b.SentinelPassword()
+	if err != nil {
+		return companion.Options{}, err
+	}
+	return companion.Options{
+		URL: b.URL.Reveal(), Password: password.Reveal(), SentinelPassword: ofSentinels.Reveal(), CAFile: b.CAFile, Prefix: b.Prefix,
+	}, nil
 }
 
 // passwordIn returns the first line of the file at path, or "" if path is empty.
@@ -75,14 +86,14 @@ var parametersOfRedis = []string{"addr", "db", "master_set", "protocol", "skip_v
 
 func (c checker) checkBus() error {
 	b := c.Bus
-	if b.URL == "sqlite:" {
+	if b.URL == "" {
 		if b.PasswordFile != "" || b.SentinelPasswordFile != "" || b.CAFile != "" {
-			return fault.InvalidField("bus.url", "bus.passwordFile, bus.sentinelPasswordFile and bus.caFile are for Redis, but bus.url is sqlite:.")
+			return fault.InvalidField("bus.url", "bus.passwordFile, bus.sentinelPasswordFile and bus.caFile are for Redis, but bus.url is not set.")
 		}
 		return nil
 	}
-	if !b.URL.Redis() {
-		return fault.InvalidField("bus.url", "The bus %q is unknown; use sqlite:, redis://host:6379 or rediss://host:6379.", b.URL)
+	if raw := b.URL.Reveal(); !strings.HasPrefix(raw, "redis://") && !strings.HasPrefix(raw, "rediss://") {
+		return fault.InvalidField("bus.url", "The bus %q is unknown; use redis://host:6379 or rediss://host:6379, or leave it out: events are in the database (database.url).", b.URL)
 	}
 	u, err := url.Parse(b.URL.Reveal())
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {

@@ -84,12 +84,11 @@ type Config struct {
 
 // Bus configures the engine that stores the events.
 type Bus struct {
-	URL                  BusURL `json:"url,omitempty" jsonschema:"sqlite: keeps events in the database (database.url), whichever it is. redis://user:password@host:6379/0 keeps them in Redis Streams (Redis 7.0 or later, or Valkey); rediss:// uses TLS (without client certificates: tls-auth-clients no). To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME."`
+	URL                  BusURL `json:"url,omitempty" jsonschema:"A Redis server (7.0 or later, or Valkey) to which Lilac copies every event, and through which other programs hand in events: redis://user:password@host:6379/0. The events themselves are always in the database, so Lilac works without Redis. rediss:// uses TLS (without client certificates: tls-auth-clients no). To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME. To use a cluster, list some of its nodes: redis://host1:6379?addr=host2:6379."`
 	PasswordFile         string `json:"passwordFile,omitempty" jsonschema:"A file whose first line is the Redis password, as an alternative to one in the URL."`
 	SentinelPasswordFile string `json:"sentinelPasswordFile,omitempty" jsonschema:"A file whose first line is the password of the sentinels, if they require one. It may be the same file as bus.passwordFile."`
 	CAFile               string `json:"caFile,omitempty" jsonschema:"A PEM file of additional certificate authorities for a rediss:// server. Lilac reads it again when a certificate is not trusted."`
 	Prefix               string `json:"prefix,omitempty" jsonschema:"The prefix of all keys in Redis. Only one Lilac may use it."`
-	AcceptLoss           bool   `json:"acceptLoss,omitempty" jsonschema:"Accept a Redis without an append-only file, which loses its data when it stops."`
 }
 
 // Transcription is an endpoint in the shape of OpenAI's audio/transcriptions.
@@ -211,7 +210,7 @@ func Default() *Config {
 		DataDir:   "~/.lilac",
 		Workspace: "~/lilac",
 		Database:  Database{URL: "sqlite:"},
-		Bus:       Bus{URL: "sqlite:", Prefix: "lilac"},
+		Bus:       Bus{Prefix: "lilac"},
 		Providers: map[string]Provider{
 			"anthropic": {Type: Anthropic, BaseURL: "https://api.anthropic.com"},
 			"openai":    {Type: OpenAI, BaseURL: "https://api.openai.com/v1"},

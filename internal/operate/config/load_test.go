@@ -86,7 +86,7 @@ addr: localhost:9000
 allowedHosts: [lilac.example.org]
 dataDir: data
 workspace: ~/work
-bus: {url: "sqlite:"}
+bus: {url: "redis://localhost"}
 model: local/llama3
 providers:
   local: {type: openai, baseURL: "http://127.0.0.1:11434/v1"}

@@ -9,55 +9,46 @@ import (
 	"strings"
 	"syscall"
 
-	"lilac/internal/engine/redisbus"
+	"lilac/internal/engine/companion"
 	"lilac/internal/foundation/fault"
 )
 
-// bus checks Redis, if the events are stored there. It changes nothing.
+// bus checks Redis, if it is used. It changes nothing. Redis is never the reason why Lilac
+// does not start, so its problems are warnings.
 func (p Patient) bus(ctx context.Context) Finding {
-	b := p.Config.Bus
-	if !b.URL.Redis() {
-		return Finding{"bus", OK, "events are in the database", ""}
+	const check = "bus"
+	if p.Config.Bus.URL == "" {
+		return Finding{check, OK, "events are in the database", ""}
 	}
-	password, err := b.Password()
-	ofSentinels, err2 := b.SentinelPassword()
-	if err := errors.Join(err, err2); err != nil {
-		return Finding{"bus", Fail, fault.ToWire(err).Message, ""}
+	opt, err := p.Config.Bus.Companion()
+	if err != nil {
+		return Finding{check, Fail, fault.ToWire(err).Message, ""}
 	}
-	opt := redisbus.Options{
-		URL: b.URL.Reveal(), Password: password.Reveal(), SentinelPassword: ofSentinels.Reveal(), CAFile: b.CAFile, Prefix: b.Prefix, AcceptLoss: b.AcceptLoss,
-	}
-	found, owner, err := redisbus.Inspect(ctx, opt)
-	if fault.KindOf(err) == fault.Unavailable {
+	found, err := companion.Inspect(ctx, opt)
+	if err != nil {
 		wrong, advice, says := strings.Cut(fault.ToWire(err).Message, ". ")
 		if !says {
 			wrong, advice = err.Error(), adviceForRedis(err)
 		}
-		return Finding{"bus", Fail, wrong, "Until then, Lilac keeps accepted events in the database. " + advice}
-	}
-	if err != nil {
-		return refused("bus", err)
+		return Finding{check, Warn, wrong, "Until then, Lilac works, and other programs see nothing new in Redis. " + advice}
 	}
 	// If the database cannot be read, its own finding reports that.
-	if store, err := p.storeID(ctx); err == nil && owner != "" && owner != store {
+	if store, err := p.storeID(ctx); err == nil && found.Owner != "" && found.Owner != store {
 		return Finding{
-			"bus", Fail, fmt.Sprintf("the Redis prefix %q belongs to another store (%s)", b.Prefix, owner),
-			"Choose another bus.prefix, or the data directory of that store with dataDir or --data.",
+			check, Warn, fmt.Sprintf("the Redis prefix %q belongs to another store (%s)", opt.Prefix, found.Owner),
+			"Choose another bus.prefix, or the data directory of that store with dataDir or --data. If that store is gone, delete the key " + opt.Prefix + ":owner.",
 		}
 	}
-	if !p.Deep {
-		return Finding{"bus", OK, found, ""}
+	if found.Unused != "" {
+		return Finding{check, Warn, found.Unused, "Look at all of them with XRANGE " + opt.Prefix + ":in:dead - +, and delete that key then."}
 	}
-	switch bad, err := redisbus.Verify(ctx, opt); {
-	case err != nil:
-		return Finding{"bus", Fail, "cannot read all events: " + err.Error(), ""}
-	case len(bad) > 0:
+	if found.Evicts != "" {
 		return Finding{
-			"bus", Fail, fmt.Sprintf("what is damaged in Redis: %d, the first: %s", len(bad), bad[0]),
-			"What is damaged is not used. Keep a copy of Redis's files and look at its disk and memory.",
+			check, Warn, fmt.Sprintf("%s may evict entries (maxmemory-policy is %s)", found.Found, found.Evicts),
+			"Set it to noeviction. Otherwise, entries of other programs can be lost before Lilac takes them.",
 		}
 	}
-	return Finding{"bus", OK, found + "; all entries are intact", ""}
+	return Finding{check, OK, found.Found, ""}
 }
 
 // refused returns the finding for a problem that prevents a start. The first sentence of err

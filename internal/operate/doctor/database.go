@@ -12,8 +12,6 @@ import (
 	"syscall"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/delivery"
-	"lilac/internal/engine/redisbus"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
@@ -73,9 +71,6 @@ func (p Patient) contents(ctx context.Context, database *db.DB, where string) Fi
 	case older:
 		return Finding{check, OK, where + "; written by an older version of Lilac; the next start migrates it", ""}
 	}
-	if err := p.engineChange(ctx, database); err != nil {
-		return refused(check, err)
-	}
 	if p.Deep {
 		return Finding{check, OK, "all rows and stored files are intact", ""}
 	}
@@ -101,18 +96,7 @@ func openAsItIs(ctx context.Context, at config.Location) (*db.DB, error) {
 	return db.Open(ctx, opt)
 }
 
-func migrations() []db.Migration { return slices.Concat(redisbus.Migrations, store.Migrations) }
-
-// engineChange returns an error if a start with the configured bus engine would be refused.
-func (p Patient) engineChange(ctx context.Context, database *db.DB) error {
-	next := delivery.Switching{Name: sqlitebus.EngineName, Unfinished: map[string]func(db.Queryer) (int64, error){
-		sqlitebus.EngineName: sqlitebus.Unfinished, redisbus.EngineName: redisbus.Unfinished,
-	}}
-	if p.Config.Bus.URL.Redis() {
-		next.Name = redisbus.EngineName
-	}
-	return database.Read(ctx, func(q db.Queryer) error { return next.Allowed(q) })
-}
+func migrations() []db.Migration { return slices.Concat(sqlitebus.Migrations, store.Migrations) }
 
 // damaged reads all rows and the stored files that they refer to, and lists those that are
 // damaged.
@@ -126,12 +110,7 @@ func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, er
 	if err != nil {
 		return bad, err
 	}
-	rows, err := redisbus.VerifyRows(ctx, database)
-	bad = append(bad, rows...)
-	if err != nil {
-		return bad, err
-	}
-	rows, err = store.New(database).Verify(ctx)
+	rows, err := store.New(database).Verify(ctx)
 	bad = append(bad, rows...)
 	if err != nil {
 		return bad, err

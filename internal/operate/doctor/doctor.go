@@ -43,8 +43,7 @@ type Patient struct {
 	Warnings []config.Warning
 	// Traces is the error that a start returns for the OTEL_* variables, or nil.
 	Traces error
-	// Deep makes the checks read every row of the database, every stored file, and every entry in
-	// Redis.
+	// Deep makes the checks read every row of the database and every stored file.
 	Deep bool
 	// Online makes the check of the model ask the provider whether the API key is valid, and call
 	// the model with Try, unless that is nil.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
+	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/trial"
 	"lilac/internal/operate/client"
@@ -189,7 +189,7 @@ func TestMachine(t *testing.T) {
 	})
 	t.Run("a stored file is damaged", func(t *testing.T) {
 		p := patient(t, nil, "")
-		d, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+		d, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
 		if err != nil {
 			t.Fatal(err)
 		}

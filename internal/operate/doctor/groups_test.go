@@ -9,7 +9,6 @@ import (
 
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/operate/config"
 	"lilac/internal/operate/doctor"
@@ -19,7 +18,7 @@ import (
 func TestAGroupThatWasLeftBehindIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now().Add(-10 * 24 * time.Hour)
-	database, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)})
+	database, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: append(append([]db.Migration{}, sqlitebus.Migrations...), store.Migrations...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +65,7 @@ func TestAGroupThatWasLeftBehindIsNamed(t *testing.T) {
 // After doctor of a newer version ran, the version that wrote the database can still open it.
 func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 	dir := t.TempDir()
-	all := append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)
+	all := append(append([]db.Migration{}, sqlitebus.Migrations...), store.Migrations...)
 	open := func(migrations []db.Migration) {
 		t.Helper()
 		d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: migrations})
@@ -100,7 +99,7 @@ func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 // must not create one.
 func TestALookAtARestoredDatabaseOfAnOlderProgram(t *testing.T) {
 	made, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
-	all := append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)
+	all := append(append([]db.Migration{}, sqlitebus.Migrations...), store.Migrations...)
 	d, err := db.Open(t.Context(), db.Options{Dir: made, Migrations: all[:len(all)-1]})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
+	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/operate/doctor"
 	"lilac/internal/store"
 	"lilac/internal/testkit/effort"
@@ -29,7 +29,7 @@ func TestADatabaseOnPostgres(t *testing.T) {
 	}
 	url := s.URL("one")
 	check(t, look(url, false), doctor.OK, "the first start creates the tables")
-	owner, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), URL: url, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	owner, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), URL: url, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
+	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
 )
@@ -65,7 +65,7 @@ type pair struct {
 
 // open opens both databases for this process alone.
 func (o Options) open(ctx context.Context) (_ *pair, err error) {
-	migrations := slices.Concat(redisbus.Migrations, store.Migrations)
+	migrations := slices.Concat(sqlitebus.Migrations, store.Migrations)
 	p := &pair{}
 	defer func() {
 		if err != nil {
@@ -232,17 +232,11 @@ func (m *mover) prepare(ctx context.Context) (_ state, err error) {
 	return begun, m.to.BeginMove(ctx, m.from.StoreID(), m.tables)
 }
 
-// seeded is the table that has a row in a new database.
-const seeded = "redis_state"
-
 // used returns the name of a table that has rows which a first start does not write, or "".
 func (m *mover) used(ctx context.Context, d *db.DB) (table string, err error) {
 	err = d.Read(ctx, func(q db.Queryer) error {
 		for _, t := range m.tables {
 			var n int
-			if t.Name == seeded {
-				continue
-			}
 			if err := q.QueryRow("SELECT count(*) FROM (SELECT 1 FROM " + t.Name + " LIMIT 1) first").Scan(&n); err != nil {
 				return err
 			}

@@ -13,7 +13,6 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
@@ -23,7 +22,7 @@ import (
 	"lilac/internal/testkit/postgrestest"
 )
 
-var migrations = slices.Concat(redisbus.Migrations, store.Migrations)
+var migrations = slices.Concat(sqlitebus.Migrations, store.Migrations)
 
 func server(t *testing.T) *postgrestest.Server {
 	t.Helper()

@@ -53,7 +53,7 @@ func newAPI(o Options) *api {
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()
 	a.streams = &streams{
-		db: o.DB, bus: o.Bus, busChanges: o.BusChanges, sessions: a.sessions, requests: t.Requests, now: o.Now,
+		db: o.DB, bus: o.Bus, sessions: a.sessions, requests: t.Requests, now: o.Now,
 		heartbeat: o.Heartbeat, writeTimeout: o.WriteTimeout, stopping: o.Stopping,
 	}
 	a.messages = &messages{

@@ -31,9 +31,6 @@ type Tables struct {
 type Options struct {
 	DB  *db.DB
 	Bus bus.Bus
-	// BusChanges counts how often the bus was replaced. Cursors from before the
-	// last change are not resumed.
-	BusChanges int64
 	// Tables is nil on a server without sessions: their routes then answer 503.
 	Tables *Tables
 	// Blobs is nil on a server that takes no attachments.

@@ -234,8 +234,8 @@ func (p *projection) output(buf []byte, r *run, d bus.Delivery, payload event.Pa
 	return buf
 }
 
-// checkOffset reports a gap if text before the offset of the next text is missing:
-// after Redis lost its data, only the last minute is published again.
+// checkOffset reports a gap if text before the offset of the next text is missing, for
+// example because its row is damaged.
 func (p *projection) checkOffset(buf []byte, r *run, payload event.Payload, now int64) []byte {
 	var offset, length int64
 	switch e := payload.(type) {

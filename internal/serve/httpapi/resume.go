@@ -45,7 +45,7 @@ func (s *streams) startOf(r *http.Request, sessionID string) (b startPoint, err 
 		// see the end of requests in other sessions.
 		b.at.Runs = slices.DeleteFunc(b.at.Runs, func(r runCursor) bool { return sessionID != "" && r.Session != "" && r.Session != sessionID })
 		err := s.checkPositions(r.Context(), b.at)
-		if fault.KindOf(err) == fault.Invalid { // positions of another bus engine
+		if fault.KindOf(err) == fault.Invalid { // not positions of this bus
 			return startPoint{at: cursor{Epoch: s.epoch()}, gap: true}, nil
 		}
 		return b, err
@@ -72,16 +72,12 @@ func (s *streams) checkPositions(ctx context.Context, at cursor) error {
 	return nil
 }
 
-// epoch identifies the store and the generation of its bus. Positions are
-// comparable only within one epoch.
+// epoch identifies the store. Positions are comparable only within one epoch.
 func (s *streams) epoch() string {
 	if s.db == nil {
 		return ""
 	}
-	if s.busChanges == 0 {
-		return s.db.StoreID()
-	}
-	return fmt.Sprintf("%s/%d", s.db.StoreID(), s.busChanges)
+	return s.db.StoreID()
 }
 
 // startNow returns the current positions. A running request is at the end of its

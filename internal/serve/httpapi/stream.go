@@ -26,12 +26,11 @@ const (
 
 // streams serves the event stream and counts the open streams.
 type streams struct {
-	db         *db.DB
-	bus        bus.Log
-	busChanges int64
-	sessions   *sessions
-	requests   RequestTable // nil on a server without sessions
-	now        func() time.Time
+	db       *db.DB
+	bus      bus.Log
+	sessions *sessions
+	requests RequestTable // nil on a server without sessions
+	now      func() time.Time
 
 	heartbeat    time.Duration
 	writeTimeout time.Duration

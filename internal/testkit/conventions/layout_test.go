@@ -50,7 +50,7 @@ var neighbors = map[string]string{
 	"engine/bus":       "engine/db",
 	"engine/delivery":  "engine/bus engine/db",
 	"engine/sqlitebus": "engine/delivery engine/bus engine/db",
-	"engine/redisbus":  "engine/delivery engine/bus engine/db",
+	"engine/companion": "engine/delivery engine/db",
 
 	"agent":           "agent/tool",
 	"agent/sandbox":   "agent/egress",

@@ -40,7 +40,7 @@ func metricsDoc(*testing.T) string {
 		"| `min(lilac_part_ok) == 0` for a minute | a component failed; `/readyz` says why |\n" +
 		"| `lilac_bus_dead_letters > 0` | an event could not be handled; run `lilac dlq list` |\n" +
 		"| `lilac_bus_group_oldest_seconds > 120` | a consumer group is stuck |\n" +
-		"| `lilac_bus_unsent` grows for a minute | Redis is unavailable; Lilac refuses input beyond 500,000 events |\n" +
+		"| `lilac_redis_mirror_lag_events` grows for a minute | Redis is unavailable or slow; Lilac works, but other programs see nothing new |\n" +
 		"| `rate(lilac_request_duration_seconds_count{state=\"failed\"}[15m]) > 0` | requests fail |\n" +
 		"| `sum by (model) (rate(lilac_model_cached_input_ratio_sum[1h])) / sum by (model) (rate(lilac_model_cached_input_ratio_count[1h])) < 0.5` | the provider reads little from its cache, so calls cost more; see [models](models.md) |\n" +
 		"| `increase(lilac_model_cost_dollars_total[1h])` exceeds your budget | unexpected cost; see `limits.day.money` |\n")

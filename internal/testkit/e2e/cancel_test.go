@@ -17,7 +17,6 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
 	"lilac/internal/testkit/llmtest"
-	"lilac/internal/testkit/redistest"
 )
 
 // cancelWithin bounds the duration of a cancellation.
@@ -58,24 +57,6 @@ func TestACancelRightBehindAPromptStopsIt(t *testing.T) {
 			stopped(t, s, a)
 		}
 	})
-}
-
-// While the broker is unavailable, the request takes that long to reach the runner.
-func TestACancelWhileTheBrokerIsAwayIsNotLost(t *testing.T) {
-	t.Parallel()
-	r := redistest.Start(t, redistest.Options{})
-	s := e2e.Start(t, slices.Concat(e2e.OnRedis(r), modelEnv(silent(t)))...)
-	r.Kill()
-	sessions := []string{s.NewSession(), s.NewSession()}
-	var all []e2e.Accepted
-	for i, session := range sessions {
-		all = append(all, s.Prompt(session, "wait", event.Prompt))
-		cancelOne(t, s, session, all[i], i == 0)
-	}
-	r.Restart()
-	for _, a := range all {
-		stopped(t, s, a)
-	}
 }
 
 // silent returns the URL of a model that never answers.

@@ -146,8 +146,7 @@ func (s *Server) Messages(session string) []Said {
 	return out.Messages
 }
 
-// read makes a GET request and retries it: after a stall of the machine, the program sometimes
-// reports that it cannot read from Redis at the moment.
+// read makes a GET request and retries it while the program reports that it cannot read.
 func (s *Server) read(path string, out any) {
 	s.t.Helper()
 	Eventually(s.t, startWithin, "GET "+path+" is answered", func() bool {
@@ -166,8 +165,7 @@ func (s *Server) Output(requestID string) []event.Event {
 }
 
 // WholeOutput returns the events of a request's output topic once they include the final text, or
-// the events so far after a timeout. It waits because a bus engine outside the database receives
-// an event only after the commit that published it.
+// the events so far after a timeout.
 func (s *Server) WholeOutput(requestID string, within time.Duration) []event.Event {
 	s.t.Helper()
 	var all []event.Event

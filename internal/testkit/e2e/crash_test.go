@@ -13,7 +13,6 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
 	"lilac/internal/testkit/llmtest"
-	"lilac/internal/testkit/redistest"
 )
 
 // answerWithin bounds a request that was interrupted by a kill and resumed.
@@ -65,22 +64,6 @@ func TestEveryAcceptedMessageIsAnsweredOnceOnPostgres(t *testing.T) {
 	}
 }
 
-// A power cut stops the program and a broker that had not synced anything. The partly streamed
-// answer is lost, but every request still gets exactly one answer.
-func TestAPowerCutOfProgramAndBrokerLosesNoAnswer(t *testing.T) {
-	needsCommands(t)
-	t.Parallel()
-	for _, point := range namedPoints() {
-		t.Run(strings.NewReplacer(":", "_", "/", "").Replace(point), func(t *testing.T) {
-			t.Parallel()
-			r := redistest.Start(t, redistest.Options{})
-			for _, wrong := range crash(t, func(testing.TB) []string { return e2e.OnRedis(r) }, point, protected{broker: r}) {
-				t.Error(wrong)
-			}
-		})
-	}
-}
-
 // accepted is the point at which the prompt is committed but the response is not sent. The client
 // cannot know the outcome and must send the prompt again.
 const accepted = "answer:/prompt"
@@ -108,7 +91,6 @@ func TestControlCrashesWithoutProtectionAreNoticed(t *testing.T) {
 	})
 }
 
-// On Redis, the outgoing rows must be lost too; see TestControlWithoutOutgoingRowsThePromptIsLost.
 func TestControlALogThatIsLostWithTheProcessIsNoticed(t *testing.T) {
 	t.Parallel()
 	needsCommands(t)
@@ -123,8 +105,6 @@ type protected struct {
 	noLog bool
 	// env disables a safeguard in the program; see LILAC_WITHOUT.
 	env string
-	// broker, if set, loses all data at the crash.
-	broker *redistest.Server
 }
 
 // killPoints lists all points to kill at: the named ones, and those around each commit of the
@@ -191,9 +171,6 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 		ended = true
 		paid = model.calls()
 		forgot = without.noLog && sent.RequestID != ""
-		if without.broker != nil {
-			without.broker.Rollback(redistest.Snapshot{})
-		}
 		if without.noLog {
 			if err := os.Remove(filepath.Join(s.Dir, "data", "lilac.db-wal")); err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
@@ -253,10 +230,6 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 	}
 	output := s.WholeOutput(sent.RequestID, answerWithin)
 	text, faults := e2e.OutputText(t, output)
-	if without.broker != nil {
-		// The events streamed before are lost with the broker; the answer is not.
-		text, faults = finalText(output)
-	}
 	wrong = append(wrong, faults...)
 	if text != toolModelAnswer {
 		add("the answer is %q, want %q", text, toolModelAnswer)
@@ -325,24 +298,6 @@ func paidTwice(story e2e.RequestInfo, before, after []int) (wrong []string) {
 		}
 	}
 	return wrong
-}
-
-// finalText returns the answer at the end of an output. It reports an output that does not have
-// exactly one.
-func finalText(output []event.Event) (text string, wrong []string) {
-	n := 0
-	for _, e := range output {
-		if p, err := event.Decode(e); err == nil {
-			if final, ok := p.(event.FinalText); ok {
-				text = final.FinalText
-				n++
-			}
-		}
-	}
-	if n != 1 {
-		wrong = append(wrong, fmt.Sprintf("the output has %d final texts, want one", n))
-	}
-	return text, wrong
 }
 
 // countEnds counts the final states in the topic of requests.

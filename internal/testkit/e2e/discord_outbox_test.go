@@ -13,7 +13,7 @@ import (
 	"lilac/internal/core/outbox"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
-	"lilac/internal/engine/redisbus"
+	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/store"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
@@ -111,7 +111,7 @@ const startStop = 30 * time.Second
 // plan changes the database of a server that is not running.
 func plan(t *testing.T, s *e2e.Server, fn func(*db.Tx) error) {
 	t.Helper()
-	d, err := db.Open(context.Background(), db.Options{Dir: filepath.Join(s.Dir, "data"), Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	d, err := db.Open(context.Background(), db.Options{Dir: filepath.Join(s.Dir, "data"), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
 	if err != nil {
 		t.Fatal(err)
 	}

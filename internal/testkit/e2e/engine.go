@@ -4,7 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -15,21 +14,14 @@ type Engine func(t testing.TB) (env []string)
 // SQLite selects the default engine, which needs no setup.
 func SQLite(testing.TB) []string { return nil }
 
-// Redis starts a Redis server with an append-only file for one test.
-func Redis(t testing.TB) []string {
-	t.Helper()
-	return OnRedis(redistest.Start(t, redistest.Options{}))
-}
-
-// OnRedis returns the environment that selects a Redis server.
-func OnRedis(s *redistest.Server) []string { return []string{"LILAC_BUS_URL=" + s.URL()} }
+// WithRedis returns the environment that connects a Redis server to the bus.
+func WithRedis(s *redistest.Server) []string { return []string{"LILAC_BUS_URL=" + s.URL()} }
 
 // databaseEnv replaces SQLite by PostgreSQL in the tests of [OnEach], if it is "postgres". CI does
 // not set it: the database has its own suites on both engines.
 const databaseEnv = "LILAC_TEST_DB"
 
-// OnEach runs a test in parallel with others, on the default engine or, in CI, on
-// each engine of the bus.
+// OnEach runs a test in parallel with others, on the database that is selected.
 func OnEach(t *testing.T, test func(t *testing.T, bus Engine)) {
 	t.Parallel()
 	OnEachAlone(t, func(t *testing.T, bus Engine) {
@@ -46,7 +38,4 @@ func OnEachAlone(t *testing.T, test func(t *testing.T, bus Engine)) {
 		return
 	}
 	t.Run("sqlite", func(t *testing.T) { test(t, SQLite) })
-	if effort.Full() {
-		t.Run("redis", func(t *testing.T) { test(t, Redis) })
-	}
 }

@@ -21,8 +21,6 @@ import (
 type ailment struct {
 	name       string
 	begin, end func(r *redistest.Server)
-	// refused means that the program does not start with such a Redis.
-	refused bool
 }
 
 // does returns a function that runs commands in a Redis server.
@@ -36,8 +34,8 @@ var ailments = []ailment{
 	{name: "full", begin: does("CONFIG", "SET", "maxmemory", "1"), end: does("CONFIG", "SET", "maxmemory", "0")},
 	{name: "a replica", begin: does("REPLICAOF", "127.0.0.1", "1"), end: does("REPLICAOF", "NO", "ONE")},
 	{name: "read-only", begin: does("CONFIG", "SET", "min-replicas-to-write", "1"), end: does("CONFIG", "SET", "min-replicas-to-write", "0")},
-	{name: "without a file", begin: does("CONFIG", "SET", "appendonly", "no"), end: writes, refused: true},
-	{name: "forbidden", begin: does("ACL", "SETUSER", "default", "-xadd"), end: does("ACL", "SETUSER", "default", "+xadd"), refused: true},
+	{name: "without a file", begin: does("CONFIG", "SET", "appendonly", "no"), end: writes},
+	{name: "forbidden", begin: does("ACL", "SETUSER", "default", "-xadd"), end: does("ACL", "SETUSER", "default", "+xadd")},
 	{
 		name:  "evicting outputs",
 		begin: does("CONFIG", "SET", "maxmemory-policy", "volatile-random", "maxmemory", "1"),
@@ -69,11 +67,9 @@ type redisChaos struct {
 
 	up    bool
 	kills int
-	// redis means that the engine is Redis. switches means that the engine may change.
-	redis, switches bool
-	sick            *ailment
-	kept            []redistest.Snapshot
-	held            bool // true if [redistest.Server.Remember] was called last
+	sick  *ailment
+	kept  []redistest.Snapshot
+	held  bool // true if [redistest.Server.Remember] was called last
 
 	talks      []string
 	ops, pulse string
@@ -89,7 +85,7 @@ type redisChaos struct {
 
 func newWeather(t *testing.T, seed uint64) *redisChaos {
 	w := &redisChaos{
-		t: t, rnd: rand.New(rand.NewPCG(seed, 11)), began: time.Now(), redis: true, switches: seed%2 == 1,
+		t: t, rnd: rand.New(rand.NewPCG(seed, 11)), began: time.Now(),
 		wishes: map[string]string{}, replied: map[string]bool{}, histories: map[string][]e2e.Said{},
 		r: redistest.Start(t, redistest.Options{}), d: e2e.NewDiscord(t, discordtest.Options{}),
 	}
@@ -123,32 +119,17 @@ func (w *redisChaos) note(format string, args ...any) {
 }
 
 func (w *redisChaos) env() []string {
-	bus := "LILAC_BUS_URL=sqlite:"
-	if w.redis {
-		bus = "LILAC_BUS_URL=" + w.r.URL()
-	}
-	return append(slices.Clone(w.s.Env), bus)
+	return append(slices.Clone(w.s.Env), e2e.WithRedis(w.r)...)
 }
 
-// start starts the program. If unhandled events of one engine prevent a change, it starts the
-// program with the previous engine.
+// start starts the program.
 func (w *redisChaos) start() {
 	w.t.Helper()
-	if w.sick != nil && w.sick.refused {
-		w.heal()
-	}
-	before := w.redis
-	if w.switches && len(w.trace) > 0 && w.rnd.IntN(2) == 0 {
-		w.redis = !w.redis
-	}
-	for !w.runs() {
-		if w.redis == before {
-			w.t.Fatal("it does not start")
-		}
-		w.redis = before
+	if !w.runs() {
+		w.t.Fatal("it does not start")
 	}
 	w.up = true
-	w.note("start, with redis: %t", w.redis)
+	w.note("start")
 }
 
 // runs starts the program and reports whether it keeps running.
@@ -169,18 +150,8 @@ func (w *redisChaos) runs() bool {
 	return !over
 }
 
-// unhandled counts the events that prevent a change of the engine.
-const unhandled = `SELECT (SELECT count(*) FROM bus_pending WHERE event IS NULL) + CASE (SELECT value FROM meta WHERE name = 'bus_engine') WHEN 'redis' THEN
-	(SELECT count(*) FROM redis_outgoing o WHERE pos = 0 OR pos > 0 AND EXISTS (
-		SELECT 1 FROM bus_topics t JOIN bus_groups g ON g.topic = t.id WHERE t.name = o.topic AND g.cursor < o.pos))
-	ELSE (SELECT count(*) FROM bus_groups g JOIN bus_log l ON l.pos > (g.topic << 32 | g.cursor) AND l.pos <= (g.topic << 32 | 4294967295)) END`
-
-// stop stops the program gracefully, usually when its engine could change.
+// stop stops the program gracefully.
 func (w *redisChaos) stop() {
-	if w.switches {
-		w.heal()
-		w.note("all is handled: %t", e2e.Poll(2*time.Second, func() bool { return w.s.Count(unhandled) == 0 }))
-	}
 	w.note("stop")
 	w.up = false
 	w.s.Terminate(answerWithin)
@@ -339,8 +310,7 @@ func (w *redisChaos) calm() {
 // Redis and the program fail in many ways while everything happens at once. Every wish is
 // fulfilled once, on Discord and in the history; the end of every task and every reply is reported
 // once; every workflow wakes the agent once; every webhook and every time of a timer is one event;
-// and readers of the event stream see the end of each request. In every second run, the bus engine
-// changes between starts.
+// and readers of the event stream see the end of each request. At the end, Redis has every event.
 func TestWhateverBefallsRedis(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()

@@ -33,7 +33,6 @@ func (w *wakeful) rest() {
 		w.s.Kill()
 		w.up = false
 	}
-	w.heal()
 	if !w.up {
 		w.start()
 	}
@@ -165,8 +164,7 @@ func (w *wakeful) outcomes() map[string][]handled {
 	return out
 }
 
-// envLog returns the events in the log that the rules received, by ID. A Redis that lost its data
-// lacks some of them, so checkEvents also checks the recorded outcomes.
+// envLog returns the events in the log that the rules received, by ID.
 func (w *wakeful) envLog() map[string]event.EnvEvent {
 	out := map[string]event.EnvEvent{}
 	for _, e := range w.s.Topic("env") {

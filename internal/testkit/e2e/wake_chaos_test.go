@@ -18,7 +18,6 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
 	"lilac/internal/testkit/llmtest"
-	"lilac/internal/testkit/redistest"
 )
 
 // hookForms lists the webhooks that are sent, by name.
@@ -50,14 +49,13 @@ type wakeful struct {
 	t   *testing.T
 	rnd *rand.Rand
 	s   *e2e.Server
-	r   *redistest.Server // nil on SQLite
 	// config is the configuration file, dir holds the watched files, and mark is in each command.
 	config, dir, mark string
 	began             time.Time
 	trace             []string
 
-	up, sick bool
-	kills    int
+	up    bool
+	kills int
 	// armed is the point at which the program kills itself. deletes and stops mean that users
 	// delete conversations and stop running requests.
 	armed          string
@@ -83,7 +81,7 @@ type wakeful struct {
 	histories map[string][]e2e.Said
 }
 
-func newWakeful(t *testing.T, seed uint64, redis bool) *wakeful {
+func newWakeful(t *testing.T, seed uint64) *wakeful {
 	w := &wakeful{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 17)), began: time.Now(), dir: t.TempDir(), mark: fmt.Sprintf("97%07d.%d", os.Getpid(), seed),
 		deletes: seed%4 == 2, stops: seed%4 == 3,
@@ -92,10 +90,6 @@ func newWakeful(t *testing.T, seed uint64, redis bool) *wakeful {
 	env := e2e.Configured(t, "")
 	w.config = strings.TrimPrefix(env[0], "LILAC_CONFIG=")
 	env = slices.Concat(env, modelEnv(llmtest.New(t, wakened(w.mark)).URL))
-	if redis {
-		w.r = redistest.Start(t, redistest.Options{})
-		env = append(env, e2e.OnRedis(w.r)...)
-	}
 	w.settled = true
 	w.configure(hookRules[0], clockRules[1])
 	w.settled = false
@@ -167,8 +161,6 @@ func (w *wakeful) do(n int) {
 		w.note("stop")
 		w.s.Terminate(answerWithin)
 		w.up, w.armed = false, ""
-	case what < 56 && w.r != nil:
-		w.strike()
 	case what < 57 && w.up:
 		w.note("the machine hangs")
 		w.s.Pause()
@@ -207,7 +199,6 @@ var points = []string{
 // start starts the program, sometimes with a point at which it kills itself.
 func (w *wakeful) start() {
 	w.t.Helper()
-	w.heal() // starting without Redis is covered by another test
 	w.armed = ""
 	if !w.settled && w.kills < 3 && w.rnd.IntN(2) == 0 {
 		w.kills++
@@ -245,29 +236,6 @@ func (w *wakeful) kill() {
 	w.note("kill")
 	w.s.Kill()
 	w.up, w.armed = false, ""
-}
-
-// strike makes Redis stop, hang, lose its data, or recover.
-func (w *wakeful) strike() {
-	switch {
-	case w.sick:
-		w.heal()
-	case w.rnd.IntN(2) == 0:
-		w.note("Redis is gone")
-		w.r.Kill()
-		w.sick = true
-	default:
-		w.note("Redis is empty")
-		w.r.FlushAll()
-	}
-}
-
-func (w *wakeful) heal() {
-	if w.sick {
-		w.note("Redis is back")
-		w.r.Restart()
-		w.sick = false
-	}
 }
 
 // again repeats calls that the server has not accepted yet.
@@ -400,36 +368,34 @@ func (w *wakeful) endOne() {
 }
 
 // Rules, webhooks, files, timers, tasks, and workflows wake the agent exactly once, while the
-// program is killed and stopped, its configuration changes, and its Redis fails.
+// program is killed and stopped, and its configuration changes.
 func TestWhateverWakesIt(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
 	for seed := range uint64(many(1, 40)) {
-		for _, engine := range []string{"sqlite", "redis"} {
-			t.Run(fmt.Sprint(engine, seed), func(t *testing.T) {
-				t.Parallel()
-				w := newWakeful(t, seed, engine == "redis")
-				defer func() {
-					if t.Failed() {
-						t.Log(strings.Join(w.trace, "\n"))
-					}
-				}()
-				for n := range many(20, 100) {
-					w.do(n)
+		t.Run(fmt.Sprint("sqlite", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWakeful(t, seed)
+			defer func() {
+				if t.Failed() {
+					t.Log(strings.Join(w.trace, "\n"))
 				}
-				w.rest()
-				w.check()
-				w.nothingRuns() // commands that ended or whose conversation was deleted
-				for _, wrong := range w.wrong {
-					t.Error(wrong)
-				}
-				w.s.Terminate(answerWithin)
-				w.nothingRuns()
-				if out, err := w.command("doctor", "--deep"); err != nil {
-					t.Errorf("lilac doctor --deep: %v\n%s", err, out)
-				}
-			})
-		}
+			}()
+			for n := range many(20, 100) {
+				w.do(n)
+			}
+			w.rest()
+			w.check()
+			w.nothingRuns() // commands that ended or whose conversation was deleted
+			for _, wrong := range w.wrong {
+				t.Error(wrong)
+			}
+			w.s.Terminate(answerWithin)
+			w.nothingRuns()
+			if out, err := w.command("doctor", "--deep"); err != nil {
+				t.Errorf("lilac doctor --deep: %v\n%s", err, out)
+			}
+		})
 	}
 }
 
@@ -438,7 +404,7 @@ func TestWhateverWakesIt(t *testing.T) {
 func TestControlWhatWakesItIsMissed(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
-	w := newWakeful(t, 0, false)
+	w := newWakeful(t, 0)
 	w.s.Kill()
 	w.s.Env = append(w.s.Env, "LILAC_WITHOUT=telling")
 	w.s.Restart("LILAC_KILL_AT=tasked:completed")

@@ -134,7 +134,6 @@ func TestControlWebhooksWithoutProtectionAreNoticed(t *testing.T) {
 	})
 }
 
-// On Redis, the outgoing rows must be lost too, so that the event is lost.
 func TestControlAWebhookInALogThatIsLostIsNoticed(t *testing.T) {
 	t.Parallel()
 	noticed(t, deliver(t, e2e.SQLite, "", protected{noLog: true}), "the event was lost")

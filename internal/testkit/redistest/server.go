@@ -53,6 +53,8 @@ type Server struct {
 	Addr string
 	// CAFile is the PEM file of the CA that signed the certificate of a TLS server.
 	CAFile string
+	// sentinel makes the program a sentinel.
+	sentinel bool
 
 	mu     sync.Mutex // guards the following fields
 	cmd    *exec.Cmd
@@ -69,8 +71,20 @@ func Start(t testing.TB, o Options) *Server {
 		}
 		t.Skip(hint)
 	}
-	s := &Server{t: t, opt: o, dir: t.TempDir(), Addr: freeport.Loopback(t)}
+	s := newServer(t, o)
 	s.prepare()
+	s.Restart()
+	return s
+}
+
+// newServer returns a server that is not configured yet. It stops when the test ends.
+func newServer(t testing.TB, o Options) *Server {
+	t.Helper()
+	s := &Server{t: t, opt: o, dir: t.TempDir(), Addr: freeport.Loopback(t)}
+	var err error
+	if s.log, err = os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {
@@ -80,17 +94,12 @@ func Start(t testing.TB, o Options) *Server {
 			t.Error(err)
 		}
 	})
-	s.Restart()
 	return s
 }
 
 // prepare writes the server's configuration and certificates.
 func (s *Server) prepare() {
 	s.t.Helper()
-	var err error
-	if s.log, err = os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
 	_, port, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		s.t.Fatal(err)
@@ -121,7 +130,12 @@ func (s *Server) prepare() {
 	} else {
 		lines = append(lines, "port "+port)
 	}
-	lines = append(lines, s.opt.Config...)
+	s.write(append(lines, s.opt.Config...))
+}
+
+// write writes the configuration file.
+func (s *Server) write(lines []string) {
+	s.t.Helper()
 	if err := os.WriteFile(s.configFile(), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
@@ -154,6 +168,9 @@ func (s *Server) Log() string {
 func (s *Server) Restart() {
 	s.t.Helper()
 	cmd := exec.Command(Program(), s.configFile())
+	if s.sentinel {
+		cmd.Args = append(cmd.Args, "--sentinel")
+	}
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	if err := cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
@@ -172,7 +189,7 @@ func (s *Server) Restart() {
 		// that is still loading its data already replies to INFO.
 		reply, err := s.TryDo("INFO")
 		info, _ := reply.(string)
-		if strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", cmd.Process.Pid)) && strings.Contains(info, "\r\nloading:0\r\n") {
+		if strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", cmd.Process.Pid)) && (s.sentinel || strings.Contains(info, "\r\nloading:0\r\n")) {
 			return
 		}
 		select {

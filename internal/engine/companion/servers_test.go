@@ -1,0 +1,128 @@
+package companion_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/engine/companion"
+	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/redistest"
+)
+
+// When the master dies and a replica takes its place, everything is there in the end.
+func TestAFailoverIsFollowed(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, redistest.Options{})
+	host, port, err := net.SplitHostPort(master.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := redistest.Start(t, redistest.Options{Config: []string{"replicaof " + host + " " + port, "repl-diskless-sync-delay 0"}})
+	says := func(s *redistest.Server, what string) bool {
+		// A sentinel that makes it the master cuts its connections.
+		reply, err := s.TryDo("INFO", "replication")
+		info, _ := reply.(string)
+		return err == nil && strings.Contains(info, what)
+	}
+	until(t, "the replica follows", func() bool { return says(replica, "master_link_status:up") })
+	addr := redistest.StartSentinel(t, master)
+	w := newWorld(t, "redis://"+addr+"?master_set=ours")
+	w.publish(topic, "before", 50)
+	w.same(master, topic)
+	handIn(master, "a")
+	w.empty(master)
+	master.Kill()
+	w.publish(topic, "during", 50)
+	until(t, "the replica is the master", func() bool { return says(replica, "role:master") })
+	w.same(replica, topic)
+	handIn(replica, "b")
+	w.empty(replica)
+	w.says("")
+}
+
+// The keys of a cluster are on different masters.
+func TestAClusterIsUsed(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartCluster(t, 3)
+	w := newWorld(t, masters[1].URL()+"?addr="+masters[2].Addr)
+	topics := event.Topics()
+	for i := range 20 {
+		topics = append(topics, event.OutputTopic(fmt.Sprint("web:s:", i)))
+	}
+	for _, topic := range topics {
+		w.publish(topic, "e", 10)
+	}
+	used := map[*redistest.Server]int{}
+	for _, topic := range topics {
+		s := holder(masters, "lilac:s:"+string(topic))
+		used[s]++
+		w.same(s, topic)
+	}
+	if len(used) != 3 {
+		t.Errorf("%d masters have keys, want 3", len(used))
+	}
+	in := holder(masters, "lilac:in")
+	handIn(in, "a")
+	in.Do("XADD", "lilac:in", "*", "x", "y")
+	w.empty(in)
+	w.says("1 entries in Redis could not be used")
+	env := holder(masters, "lilac:s:env")
+	env.Do("DEL", "lilac:s:env")
+	w.same(env, topic)
+	env.Kill()
+	w.publish(topic, "during", 10)
+	env.Restart()
+	w.same(env, topic)
+	// One address is enough, and the client finds out that it is a cluster.
+	if found, err := companion.Inspect(t.Context(), companion.Options{URL: masters[0].URL()}); err != nil || !strings.Contains(found.Found, "cluster") {
+		t.Errorf("a look finds %+v, %v", found, err)
+	}
+}
+
+// holder returns the master that has a key.
+func holder(masters []*redistest.Server, key string) *redistest.Server {
+	slot := masters[0].Do("CLUSTER", "KEYSLOT", key).(int64)
+	return masters[(slot*int64(len(masters))+int64(len(masters))-1)/16384]
+}
+
+func TestTLSAndPasswords(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{TLS: true, Password: "hunter2"})
+	w := &world{t: t, opt: companion.Options{URL: "rediss://" + server.Addr, Password: "hunter2", CAFile: server.CAFile}, dir: t.TempDir(), now: time.Now}
+	w.start()
+	t.Cleanup(w.close)
+	w.publish(topic, "e", 3)
+	w.same(server, topic)
+	for want, opt := range map[string]companion.Options{
+		"wants a password":  {URL: "rediss://" + server.Addr, CAFile: server.CAFile},
+		"refuses the user":  {URL: "rediss://" + server.Addr, CAFile: server.CAFile, Password: "hunter3"},
+		"signed by unknown": {URL: "rediss://" + server.Addr, Password: "hunter2"},
+		"cannot be reached": {URL: "redis://127.0.0.1:1"},
+		"looks like":        {URL: "nonsense"},
+	} {
+		if _, err := companion.Inspect(t.Context(), opt); err == nil || !strings.Contains(err.Error(), want) && want != "looks like" {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// The rights that docs/redis.md names are enough.
+func TestTheRightsThatAreNeeded(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{Config: []string{
+		"user lilac on >pw ~lilac:* resetchannels -@all +@read +@write +@scripting +@connection +info +role",
+	}})
+	w := newWorld(t, "redis://lilac:pw@"+server.Addr)
+	w.publish(topic, "e", 3)
+	w.same(server, topic)
+	server.Do("XADD", "lilac:s:env", "*", "x", "y")
+	handIn(server, "a")
+	w.empty(server)
+	w.same(server, topic)
+	if _, err := companion.Inspect(t.Context(), companion.Options{URL: "redis://lilac:pw@" + server.Addr}); err != nil {
+		t.Error(err)
+	}
+}
