@@ -200,7 +200,7 @@ func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, publi
 		return
 	}
 	if f.Cut {
-		s.violate(c.checkCall())
+		c.violate(c.checkCall())
 		s.record(c, 0, nil)
 		panic(http.ErrAbortHandler)
 	}
@@ -229,9 +229,9 @@ func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, publi
 	s.mu.Unlock()
 
 	if a.status != http.StatusBadRequest { // which says that the call is wrong
-		s.violate(c.checkCall())
+		c.violate(c.checkCall())
 	}
-	s.violate(c.checkAnswer(a))
+	c.violate(c.checkAnswer(a))
 
 	if a.status < http.StatusBadRequest {
 		for _, hook := range hooks {
@@ -247,13 +247,13 @@ func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, publi
 }
 
 // violate records a violation, unless it is "".
-func (s *core) violate(wrong string) {
+func (c *call) violate(wrong string) {
 	if wrong == "" {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.violateLocked("%s", wrong)
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.violateLocked("%s", wrong)
 }
 
 // pause sleeps for d. It returns false if the client disconnects or the server stops
