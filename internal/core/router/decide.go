@@ -14,6 +14,8 @@ func Decide(s State, in Input, now time.Time) (State, []Effect) {
 	switch e := in.Event.(type) {
 	case Message:
 		d.message(e)
+	case SpokeInThread:
+		d.guardLoop(Message{ID: e.MessageID, FromBot: e.FromBot})
 	case Deleted:
 		d.delete(e)
 	case Edited:

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"lilac/internal/core/router"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/store"
 )
 
 // Where the session listens to programs, they wake the agent as people do, but two programs cannot answer
@@ -46,5 +49,39 @@ func TestProgramsWakeTheAgentAFewTimesOnly(t *testing.T) {
 	}
 	if wakes(true, true, time.Minute) || !wakes(true, true, 11*time.Minute) {
 		t.Error("the window is not ten minutes")
+	}
+}
+
+// A program that writes each message in a thread of its own is one program.
+func TestProgramsInThreadsCountTogether(t *testing.T) {
+	w := newWorld(t)
+	w.mode, w.programs = router.Active, true
+	w.start()
+	say := func(thread, author string, bot bool) {
+		t.Helper()
+		facts := surface.Facts{MentionsBot: true, AuthorIsBot: bot}
+		m := surface.Message{Platform: "discord", ChannelID: thread, ID: thread + "1", AuthorID: author, AuthorName: "x", AuthorBot: bot, Text: "<@" + self + "> hi", CreatedAt: w.now.Load(), Raw: facts.Raw("discord")}
+		if err := w.db.Update(t.Context(), func(tx *db.Tx) error {
+			if err := (store.SurfaceCache{}).PutSession(tx, surface.Session{Platform: "discord", ChannelID: thread, ParentChannelID: "10", Kind: surface.Thread}); err != nil {
+				return err
+			}
+			if err := (store.SurfaceCache{}).PutMessage(tx, m); err != nil {
+				return err
+			}
+			return w.svc.Route(tx, m)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 7 {
+		say(strconv.Itoa(100+i), "9", true)
+	}
+	if n := len(w.sent()); n != 5 {
+		t.Errorf("seven threads of a program woke the agent %d times, want 5", n)
+	}
+	say("200", "7", false)
+	say("201", "9", true)
+	if n := len(w.sent()); n != 7 {
+		t.Errorf("after a person, %d requests, want 7", n)
 	}
 }

@@ -254,7 +254,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 					return err
 				}
 				if !m.Delivered { // otherwise the model knows the message, and its edit is handled below
-					return s.decide(tx, p.ChannelID, m, d.Headers)
+					return s.decideMessage(tx, p.ChannelID, m, d.Headers)
 				}
 			}
 			if p.Updated {
@@ -264,7 +264,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 			if err != nil {
 				return err
 			}
-			return s.decide(tx, p.ChannelID, m, d.Headers)
+			return s.decideMessage(tx, p.ChannelID, m, d.Headers)
 		case event.AdapterDeletion:
 			if p.Platform != s.o.Platform {
 				return nil
@@ -297,7 +297,7 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	}
 	m := Message{
 		ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), Mode: Direct,
-		Programs: s.o.Profile.Programs(session),
+		Programs: s.o.Profile.Programs(session), Channel: channelOf(session),
 		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete,
 		Mentions: facts.MentionsBot, ReplyTo: facts.ReplyToMessageID, ReplyToUs: facts.ReplyToBot,
 	}
@@ -365,7 +365,33 @@ func (s *Service) Route(tx *db.Tx, m surface.Message) error {
 	if err != nil {
 		return err
 	}
-	return s.decide(tx, m.ChannelID, in, nil)
+	return s.decideMessage(tx, m.ChannelID, in, nil)
+}
+
+// channelOf returns the channel of a thread, "" for every other session.
+func channelOf(s surface.Session) string {
+	if s.Kind != surface.Thread {
+		return ""
+	}
+	return s.ParentChannelID
+}
+
+// decideMessage decides about a message. If programs may wake the agent, those that speak in the
+// threads of one channel count together.
+func (s *Service) decideMessage(tx *db.Tx, sessionID string, m Message, h event.Headers) error {
+	if m.Programs && m.Channel != "" && (m.Mode != Mention || m.Mentions || m.ReplyToUs) {
+		before, err := s.o.Table.RouterState(tx, s.o.Platform, m.Channel)
+		if err != nil {
+			return fmt.Errorf("load the router state of the channel: %w", err)
+		}
+		if m.FromBot || len(before.Programs) > 0 {
+			_, effects, err := s.core.ApplyTo(tx, target{m.Channel, h[event.HeaderTraceParent]}, before, Input{Event: SpokeInThread{m.ID, m.FromBot}, Rules: s.rules()})
+			if err != nil || slices.ContainsFunc(effects, func(e Effect) bool { _, ignored := e.(Ignore); return ignored }) {
+				return err
+			}
+		}
+	}
+	return s.decide(tx, sessionID, m, h)
 }
 
 func (s *Service) requestID(sessionID, specific string) string {

@@ -35,6 +35,8 @@ type world struct {
 	// budget pays for the gate.
 	budget budget
 	mode   router.Mode
+	// programs lets other programs wake the agent.
+	programs bool
 	// unreadable has the reports about answers of the gate that could not be read.
 	unreadable []bool
 	claim      func(tx *db.Tx, m surface.Message) (bool, error)
@@ -85,7 +87,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) SelfID() string                            { return self }
 func (w *world) Names(db.Queryer) func(text string) string { return nil }
 func (w *world) Mode(surface.Session) router.Mode          { return w.mode }
-func (w *world) Programs(surface.Session) bool             { return false }
+func (w *world) Programs(surface.Session) bool             { return w.programs }
 func (w *world) Shows(string) bool                         { return false }
 func (w *world) MayTalk(u surface.User) bool               { return w.talk.Includes(u) }
 

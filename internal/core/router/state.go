@@ -169,8 +169,10 @@ type Message struct {
 	// FromSelf and FromBot report that a program wrote it: we, or another one. Claimed reports that a
 	// workflow waits or waited for it.
 	FromSelf, FromBot, Claimed bool
-	// Programs reports that the session listens to other programs.
+	// Programs reports that the session listens to other programs. Channel is the channel of a
+	// thread, "" elsewhere.
 	Programs bool
+	Channel  string
 	// Delivered reports that the model has received it: with a reply to it whose
 	// event came first, or because somebody asked about it.
 	Delivered bool
@@ -185,6 +187,13 @@ type Message struct {
 	ReplyTo        string
 	ReplyToUs      bool
 	ReplyToRequest string
+}
+
+// SpokeInThread reports that a message was written in a thread of the channel. A program that
+// opens a thread for each of its messages is one program.
+type SpokeInThread struct {
+	MessageID string
+	FromBot   bool
 }
 
 // Deleted reports that a message was deleted. RequestID is the request that it
@@ -224,14 +233,15 @@ type Gated struct {
 	Forward   bool
 }
 
-func (Message) isEvent()   {}
-func (Deleted) isEvent()   {}
-func (Edited) isEvent()    {}
-func (Lifecycle) isEvent() {}
-func (Output) isEvent()    {}
-func (Delivered) isEvent() {}
-func (Due) isEvent()       {}
-func (Gated) isEvent()     {}
+func (Message) isEvent()       {}
+func (SpokeInThread) isEvent() {}
+func (Deleted) isEvent()       {}
+func (Edited) isEvent()        {}
+func (Lifecycle) isEvent()     {}
+func (Output) isEvent()        {}
+func (Delivered) isEvent()     {}
+func (Due) isEvent()           {}
+func (Gated) isEvent()         {}
 
 // Effect is an effect of a decision. The types below are the closed set.
 type Effect interface{ isEffect() }
