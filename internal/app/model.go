@@ -56,7 +56,7 @@ func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 	}
 	options := llm.Options{
 		Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), KeySetting: choice.KeySetting(), Model: choice.Name,
-		ContextUnknown: choice.ContextUnknown, ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images, Audio: choice.Facts.Audio,
+		ContextUnknown: choice.ContextUnknown, ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images, PDFs: choice.Facts.PDFs, Audio: choice.Facts.Audio,
 		Tuning: llm.Tuning{
 			Effort: choice.Options.Effort, ThinkingTokens: choice.Options.ThinkingTokens,
 			Temperature: choice.Options.Temperature, TopP: choice.Options.TopP,

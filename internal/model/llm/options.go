@@ -28,9 +28,9 @@ type Options struct {
 	MaxOutputTokens int
 	// Images means that the model accepts images.
 	Images bool
-	// Audio means that the model accepts recordings.
-	Audio bool
-	Price *Price
+	// PDFs means that the model accepts PDF documents, Audio that it accepts recordings.
+	PDFs, Audio bool
+	Price       *Price
 	// Body holds further fields of the request. They win over Lilac's own.
 	Body map[string]json.RawMessage
 	// Headers holds further headers of the request.

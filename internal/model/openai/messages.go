@@ -12,6 +12,7 @@ import (
 type writer struct {
 	source      string // see [llm.Options.Source]
 	images      bool   // the model accepts images
+	pdfs        bool   // and documents
 	audio       bool   // the model accepts recordings
 	ownHost     bool   // OpenAI's own endpoint
 	facts       llm.Facts
@@ -177,7 +178,7 @@ func (w *writer) mediaContent(media llm.Media) message {
 	case w.audio && media.AudioFormat() != "" && media.Base64 != "":
 		w.media++
 		return message{"type": "input_audio", "input_audio": message{"data": media.Base64, "format": media.AudioFormat()}}
-	case media.Type == "application/pdf" && media.Base64 != "" && !w.facts.NoMedia:
+	case media.Type == "application/pdf" && media.Base64 != "" && w.pdfs:
 		name := media.Filename
 		if name == "" {
 			name = "attachment.pdf"

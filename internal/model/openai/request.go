@@ -48,7 +48,7 @@ type wireFunction struct {
 // body encodes a request in the dialect that the facts describe, and lists what it sends.
 func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byte, llm.Sent, error) {
 	sent := llm.Sent{MaxOutputTokens: m.outputLimit(req, facts, change)}
-	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, audio: m.o.Audio && !facts.NoMedia, ownHost: m.own, facts: facts, noReasoning: change.NoReasoning}
+	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, pdfs: m.o.PDFs && !facts.NoMedia, audio: m.o.Audio && !facts.NoMedia, ownHost: m.own, facts: facts, noReasoning: change.NoReasoning}
 	messages := w.messages(req)
 	sent.Media = w.media > 0
 	body := message{

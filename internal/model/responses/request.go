@@ -32,7 +32,7 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 			sent.MaxOutputTokens = most
 		}
 	}
-	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, noMedia: facts.NoMedia, noReasoning: change.NoReasoning}
+	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, pdfs: m.o.PDFs && !facts.NoMedia, noReasoning: change.NoReasoning}
 	body := object{"model": m.o.Model, "stream": true, "store": false, "include": []string{"reasoning.encrypted_content"}}
 	items := w.input(req.Messages)
 	body["input"] = items
@@ -97,7 +97,7 @@ func tools(specs []llm.ToolSpec) []object {
 type writer struct {
 	source      string // see [llm.Options.Source]
 	images      bool   // the model accepts images
-	noMedia     bool   // it accepts no documents either
+	pdfs        bool   // and documents
 	noReasoning bool
 	media       int // the number of images and documents written
 }
@@ -192,7 +192,7 @@ func (w *writer) mediaContent(media llm.Media) object {
 		return object{"type": "input_image", "image_url": media.DataURL()}
 	case isText:
 		return inputText(text)
-	case media.Type == "application/pdf" && media.Base64 != "" && !w.noMedia:
+	case media.Type == "application/pdf" && media.Base64 != "" && w.pdfs:
 		name := media.Filename
 		if name == "" {
 			name = "attachment.pdf"

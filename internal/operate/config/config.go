@@ -142,6 +142,10 @@ type Model struct {
 	ContextTokens   int               `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
 	MaxOutputTokens int               `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
 	Images          *bool             `json:"images,omitempty" jsonschema:"Whether the model accepts images."`
+	PDFs            *bool             `json:"pdfs,omitempty" jsonschema:"Whether the model accepts PDF documents."`
+	Audio           *bool             `json:"audio,omitempty" jsonschema:"Whether the model accepts recordings."`
+	Thinking        *bool             `json:"thinking,omitempty" jsonschema:"Whether the model thinks, for the lists of models."`
+	Tools           *bool             `json:"tools,omitempty" jsonschema:"Whether the model can call tools, for the lists of models."`
 	Effort          string            `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max" jsonschema:"How much the model thinks: none, minimal, low, medium, high, xhigh, or max, as far as the model supports it."`
 	ThinkingTokens  int               `json:"thinkingTokens,omitempty" jsonschema:"Maximum number of thinking tokens per call, for models that take a budget instead of an effort."`
 	Temperature     *float64          `json:"temperature,omitempty" jsonschema:"The sampling temperature, from 0 to 2."`

@@ -15,6 +15,7 @@ import (
 
 	"lilac/internal/agent/egress"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/catalog"
 	"lilac/internal/operate/config"
 )
 
@@ -97,6 +98,10 @@ models:
     contextTokens: 8192
     maxOutputTokens: 20000
     images: true
+    pdfs: true
+    audio: true
+    thinking: true
+    tools: true
     price: {input: 0.5, output: 1}
 limits:
   request: {steps: 5, tokens: 1000, money: 0.25, time: 90s}
@@ -122,6 +127,7 @@ log: {level: debug, format: text}
 	want := config.ModelChoice{
 		Provider: "local", Name: "llama3", Type: config.OpenAI, BaseURL: "http://127.0.0.1:11434/v1",
 		ContextTokens: 8192, MaxOutputTokens: 8192, Images: true, Price: &config.Price{Input: 0.5, Output: 1}, Why: "set by the file",
+		Facts: catalog.Model{PDFs: true, Audio: true, Thinking: true, Tools: true},
 	}
 	if diff := cmp.Diff(want, m); diff != "" {
 		t.Error(diff)

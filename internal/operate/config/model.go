@@ -154,7 +154,8 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 
 func (m *ModelChoice) override(with Model) {
 	m.Options = with
-	m.Options.ContextTokens, m.Options.MaxOutputTokens, m.Options.Images, m.Options.Price = 0, 0, nil, nil
+	m.Options.ContextTokens, m.Options.MaxOutputTokens, m.Options.Price = 0, 0, nil
+	m.Options.Images, m.Options.PDFs, m.Options.Audio, m.Options.Thinking, m.Options.Tools = nil, nil, nil, nil, nil
 	if with.ContextTokens != 0 {
 		m.ContextTokens, m.ContextUnknown = with.ContextTokens, false
 	}
@@ -163,6 +164,11 @@ func (m *ModelChoice) override(with Model) {
 	}
 	if with.Images != nil {
 		m.Images = *with.Images
+	}
+	for fact, said := range map[*bool]*bool{&m.Facts.PDFs: with.PDFs, &m.Facts.Audio: with.Audio, &m.Facts.Thinking: with.Thinking, &m.Facts.Tools: with.Tools} {
+		if said != nil {
+			*fact = *said
+		}
 	}
 	if with.Price != nil {
 		m.Price = with.Price

@@ -44,13 +44,13 @@ var adapters = map[string]build{
 	},
 	"responses": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
 		return responses.New(llm.Options{
-			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
+			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, PDFs: true, HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},
 	"openai": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
 		return openai.New(llm.Options{
-			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
+			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, PDFs: true, HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},

@@ -34,7 +34,7 @@ func TestBodiesFollowOpenAIsDescription(t *testing.T) {
 				llmtest.Say("A picture."), llmtest.Say("Bye."),
 			))
 			m := build(llm.Options{
-				BaseURL: server.URL + "/v1", APIKey: "k", Model: "gpt-5", Images: true, MaxOutputTokens: 1000, Retry: llm.Retry{Max: -1},
+				BaseURL: server.URL + "/v1", APIKey: "k", Model: "gpt-5", Images: true, PDFs: true, MaxOutputTokens: 1000, Retry: llm.Retry{Max: -1},
 				Tuning: llm.Tuning{Effort: "high", Temperature: &temperature, TopP: &topP},
 			})
 			conversation := []chat.Message{chat.Text(chat.User, "hello")}
