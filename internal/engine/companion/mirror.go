@@ -306,6 +306,9 @@ func (m *mirror) takeFromLog(ctx context.Context, t *topic) (topicBatch, error) 
 	if t.last <= max(t.cursor, state.Trimmed) {
 		t.behind = false
 		delete(m.dirty, t.name)
+		if t.output { // it may have ended; its next event makes it known again
+			delete(m.topics, t.name)
+		}
 	}
 	return b, nil
 }
