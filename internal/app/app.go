@@ -168,6 +168,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	p.env = environment.New(environment.Options{
 		Intake: p.sources.intake,
 		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: names{p.base}.ruleSessions(), Logger: p.Logger, SourceTools: p.sourceTools,
+		Agent: p.agentIn,
 		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
 	})
 	return nil

@@ -20,8 +20,8 @@ const refusedMark = "🚫"
 
 // complaints are the kinds of trouble that the health report names.
 type complaints struct {
-	// refused counts answers that a platform refused, unreadable the replies of the
-	// gate that nobody can read.
+	// refused counts answers that a platform refused, unreadable the missing and
+	// unreadable verdicts of the gate.
 	refused, unreadable health.Complaint
 }
 
@@ -51,7 +51,7 @@ func (c *complaints) restore(name string, saved json.RawMessage) {
 func (c *complaints) parts(now time.Time) []health.Part {
 	return []health.Part{
 		c.refused.Part(refusedAnswers, "answers could not be shown on their platform", now),
-		c.unreadable.Part(unreadableGate, "replies of the gate's model (router.gate) could not be read", now),
+		c.unreadable.Part(unreadableGate, "verdicts of the gate's model (router.gate) were missing or could not be read", now),
 	}
 }
 

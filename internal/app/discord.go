@@ -48,7 +48,7 @@ func (b platformBuilder) buildDiscord() {
 	})
 	adapter = discord.New(discord.Options{
 		Stranger: func(tx *db.Tx, u surface.User) error { return people.Knock(tx, u.ID, u.Name) },
-		MayTalk: func(u surface.User) bool { return b.now.Load().config.Surface.Discord.Access.Talk.People().Includes(u) },
+		MayTalk:  func(u surface.User) bool { return b.now.Load().config.Surface.Discord.Access.Talk.People().Includes(u) },
 		MayStop: func(u surface.User, moderator bool) bool {
 			return mayStop(b.now.Load().config.Surface.Discord.Access.Stop, u, moderator)
 		},

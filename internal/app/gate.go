@@ -23,7 +23,7 @@ func (b gateBudget) Spend(tx *db.Tx, sessionID string, used chat.Usage, took tim
 	return b.runner.Spend(tx, sessionID, session.Spent{Steps: 1, Usage: used, Time: took})
 }
 
-// gateUnreadable reports an answer of the gate that cannot be read to the operator.
+// gateUnreadable reports a missing or unreadable verdict of the gate to the operator.
 func (b platformBuilder) gateUnreadable(forwarded bool) {
 	why := "The bot did not answer those messages."
 	if forwarded {

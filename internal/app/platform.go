@@ -71,9 +71,9 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 	out.router = router.New(router.Options{
 		Platform: a.Platform(), DB: b.db, Bus: b.bus, Table: b.Seams.Router.around(store.RouterTables{}), Inbox: b.store.Inbox, Cache: cache, Logger: b.Logger,
 		Profile: profile, Replies: profile, Marks: out.marks,
-		Budget:     gateBudget(b),
-		Unreadable: b.gateUnreadable,
-		Settings:   b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
+		Budget:    gateBudget(b),
+		NoVerdict: b.gateUnreadable,
+		Settings:  b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})
 	b.workflows.Connect(a.Platform(), workflow.Platform{
 		Outbox: out.outbox, Route: out.router.Route, ResolveMentions: func(q db.Queryer, text string) (string, []string) { return called.mapper(q, a.Platform()).Out(text) },

@@ -10,9 +10,12 @@ import (
 
 func TestRulesAreTestedWithoutAServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	rules := "rules: {ci: {when: {type: build.*, if: '.payload.branch == \"main\"'}, do: {agent: {prompt: 'See {{ .payload.branch }}.'}}, session: ops}}\n"
+	rules := "rules: {ci: {when: {type: build.*, if: '.payload.branch == \"main\"'}, do: {agent: {system: 'You watch builds.', prompt: 'See {{ .payload.branch }}.'}}, session: ops}}\n"
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if out, _, _ := call(t, `{"type":"build.failed","payload":{"branch":"main"}}`, nil, "--config", file, "rules", "test", "-"); !strings.Contains(out, "authority):\nYou watch builds.\n\n") || !strings.Contains(out, `See "main".`) {
+		t.Errorf("what the agent is told: %s", out)
 	}
 	for event, want := range map[string]string{
 		`{"type":"build.failed","payload":{"branch":"main"}}`: "ci: yes, agent\n  session: ops\n  deliver: followUp\n",

@@ -46,6 +46,7 @@ func (a *Agent) DryRun(c Call, t *Trial) (err error) {
 	if t.Tools, err = c.Rule.grantOf(c.Event, c.sources); err != nil {
 		return err
 	}
+	t.System = a.System
 	if t.Prompt, err = a.query(c.Rule.Name, c.Event); err == nil && c.SessionID == "" {
 		t.Problem = "The event has no session and the rule names none, so nobody would be woken."
 	}

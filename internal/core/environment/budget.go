@@ -175,10 +175,11 @@ func (s *Service) announceStop(ctx context.Context, tx *db.Tx, r Rule, sessionID
 	if err != nil {
 		return false, fmt.Errorf("encode payload: %w", err)
 	}
-	_, err = Publish(tx, s.o.Inbox, event.EnvEvent{
-		ID: id, Type: event.RuleStopped, Payload: payload,
-		Metadata: event.EnvMetadata{TriggerSessionID: sessionID, Source: "env"},
-	})
+	m := event.EnvMetadata{TriggerSessionID: sessionID, Source: "env"}
+	if m.TriggerAgentID, m.TriggerAgentName, err = s.o.Agent(tx, sessionID); err != nil {
+		return false, fmt.Errorf("find the sub-agent of session %s: %w", sessionID, err)
+	}
+	_, err = Publish(tx, s.o.Inbox, event.EnvEvent{ID: id, Type: event.RuleStopped, Payload: payload, Metadata: m})
 	if err != nil || requestID != "" {
 		return true, err
 	}

@@ -270,7 +270,7 @@ func TestAUsedUpBudgetIsToldOnce(t *testing.T) {
 	w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Budget.Runs = 1 }), told)
 	w.send(10, "s")
 	eventually(t, "all are handled", func() bool { return w.sum(environment.OutcomeAgent, environment.OutcomeBudget) == 10 })
-	if e := next(t, got); e.Metadata.TriggerSessionID != "s" || string(e.Payload) != `{"rule":"ci","limit":"runs","used":1,"allowed":1}` {
+	if e := next(t, got); e.Metadata.TriggerSessionID != "s" || e.Metadata.TriggerAgentID != "task-of-s" || e.Metadata.TriggerAgentName != "the sub-agent of s" || string(e.Payload) != `{"rule":"ci","limit":"runs","used":1,"allowed":1}` {
 		t.Errorf("told %+v", e)
 	}
 	w.publish(event.EnvEvent{ID: "end", Type: "rule.stopped", Metadata: event.EnvMetadata{TriggerSessionID: "s"}})

@@ -16,9 +16,11 @@ type Trial struct {
 	Does string `json:"does,omitempty"`
 	// Session is the session to act in, as an id or "title:" and a title.
 	Session string `json:"session,omitempty"`
-	// Deliver and Prompt are what the agent would receive after the event.
+	// Deliver and Prompt are what the agent would receive after the event, System what it would
+	// be told with the operator's authority.
 	Deliver event.Queue `json:"deliver,omitempty"`
 	Prompt  string      `json:"prompt,omitempty"`
+	System  string      `json:"system,omitempty"`
 	// Tools are the restrictions of the request: what may be used. Without one,
 	// everything may.
 	Tools grant.Grant `json:"tools,omitempty"`

@@ -32,6 +32,9 @@ type Options struct {
 	Causes  Causes
 	Events  Events
 	Session Sessions
+	// Agent returns the task of a session that belongs to a sub-agent, and its description, and ""
+	// for other sessions; it may be nil.
+	Agent func(q db.Queryer, sessionID string) (id, name string, err error)
 	// Intake, if set, learns which events were handled.
 	Intake *Intake
 	// Rules in the order of their registration; see [DefaultRules].
@@ -61,6 +64,9 @@ type Service struct {
 func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Agent == nil {
+		o.Agent = func(db.Queryer, string) (id, name string, err error) { return "", "", nil }
 	}
 	s := &Service{o: o, wakeup: make(chan struct{}, 1)}
 	s.SetRules(o.Rules)

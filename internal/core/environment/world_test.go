@@ -124,7 +124,11 @@ func (w *world) start(box environment.Inbox, rules ...environment.Rule) {
 		}
 		return sessions.Client(q, id)
 	}
-	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: mine, Rules: rules, Logger: w.logger(), Workspace: workspace})
+	w.svc = environment.New(environment.Options{
+		Agent: func(_ db.Queryer, sessionID string) (id, name string, err error) {
+			return "task-of-" + sessionID, "the sub-agent of " + sessionID, nil
+		}, DB: w.db, Bus: w.bus, Inbox: box, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: mine, Rules: rules, Logger: w.logger(), Workspace: workspace,
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.svc.Declare(ctx); err != nil {
 		w.t.Fatal(err)

@@ -75,7 +75,7 @@ func New(o Options) *Service {
 		Load:   func(tx *db.Tx, key string) (Mark, error) { return o.Table.Mark(tx, key) },
 		Decide: Decide,
 		Save:   func(tx *db.Tx, key string, _, after Mark) error { return o.Table.SaveMark(tx, key, after) },
-		Carry: s.carry,
+		Carry:  s.carry,
 		Wake: func(_ string, _, after Mark) {
 			if after.Pending() {
 				s.notify()

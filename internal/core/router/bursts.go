@@ -139,10 +139,14 @@ func (s *Service) releaseBurst(ctx context.Context, session string) time.Duratio
 func (s *Service) noteUnreadable(ctx context.Context, session string, err error) (forward bool) {
 	forward = s.unreadable.Add(1) > maxUnreadable
 	s.o.Logger.WarnContext(ctx, "the answer of the gate's model cannot be read", "session_id", session, "forwarded", forward, "error", err)
-	if s.o.Unreadable != nil {
-		s.o.Unreadable(forward)
-	}
+	s.reportNoVerdict(forward)
 	return forward
+}
+
+func (s *Service) reportNoVerdict(forwarded bool) {
+	if s.o.NoVerdict != nil {
+		s.o.NoVerdict(forwarded)
+	}
 }
 
 // judge asks the gate about a burst and decides with its verdict. An error, an
@@ -187,6 +191,9 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 		forward = s.noteUnreadable(ctx, session, err)
 	case err != nil:
 		s.o.Logger.WarnContext(ctx, "skipping messages: the gate returned no verdict", "session_id", session, "error", err)
+		if asked {
+			s.reportNoVerdict(false)
+		}
 	case asked:
 		s.unreadable.Store(0)
 	}

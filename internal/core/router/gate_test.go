@@ -90,6 +90,7 @@ func TestAGateThatCannotBeReadMutesNoChannel(t *testing.T) {
 		{`{"forward": false}`, false},
 		{"Again nothing.", false},
 		{`{"forward": true}`, true},
+		{"error", false}, // it fails, or is late
 	} {
 		answer.Store(step.answer)
 		w.say(strconv.Itoa(i+1), "7", "anyone?", surface.Facts{})
@@ -106,7 +107,7 @@ func TestAGateThatCannotBeReadMutesNoChannel(t *testing.T) {
 		}
 	}
 	w.stop()
-	if want := []bool{false, false, true, true, false}; !slices.Equal(w.unreadable, want) {
+	if want := []bool{false, false, true, true, false, false}; !slices.Equal(w.unreadable, want) {
 		t.Errorf("reported %v, want %v", w.unreadable, want)
 	}
 }

@@ -143,9 +143,9 @@ type Options struct {
 	// Budget pays for the gate.
 	Budget   Budget
 	Settings Settings
-	// Unreadable is called for an answer of the gate that cannot be read; it may be
+	// NoVerdict is called when the gate fails, is late, or answers what cannot be read; it may be
 	// nil. forwarded reports that the burst is forwarded all the same.
-	Unreadable func(forwarded bool)
+	NoVerdict func(forwarded bool)
 	// NewID returns the last part of the id of a request that no message names.
 	// Ids sort by time.
 	NewID  func() string

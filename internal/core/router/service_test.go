@@ -110,11 +110,11 @@ func (w *world) start() {
 	s := router.New(router.Options{
 		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: store.Inbox{}, Cache: store.SurfaceCache{},
 		Profile: w, Replies: w,
-		Budget:     &w.budget,
-		Unreadable: func(forwarded bool) { w.unreadable = append(w.unreadable, forwarded) },
-		Settings:   router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
-		NewID:      func() string { return fmt.Sprint(w.ids.Add(1)) },
-		Now:        func() time.Time { return time.UnixMilli(w.now.Load()) },
+		Budget:    &w.budget,
+		NoVerdict: func(forwarded bool) { w.unreadable = append(w.unreadable, forwarded) },
+		Settings:  router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
+		NewID:     func() string { return fmt.Sprint(w.ids.Add(1)) },
+		Now:       func() time.Time { return time.UnixMilli(w.now.Load()) },
 	})
 	w.svc = s
 	if err := s.Declare(w.t.Context()); err != nil {

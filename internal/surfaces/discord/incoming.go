@@ -36,13 +36,19 @@ type incoming struct {
 
 // incoming prepares a message for the store; nil means that it is not for the
 // bot. unresolved reports that this could not be decided, because Discord did
-// not describe the channel. Downloads are bounded by the time of reception.
+// not describe the channel, the bot's role, or the rest of an edited message.
+// Downloads are bounded by the time of reception.
 func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, received time.Time) (in *incoming, unresolved bool) {
 	if m.ID == "" || m.ChannelID == "" || updated && m.Edited == "" && !m.isLateAnswer() {
 		return nil, false // for example, a link preview was added
 	}
 	if updated && m.Author.ID == "" { // an update may have only the fields that changed
-		m = r.completeUpdate(ctx, m)
+		whole, err := r.completeUpdate(ctx, m)
+		if err != nil {
+			r.o.Logger.WarnContext(ctx, "cannot read a message that was edited", "channel_id", m.ChannelID, "message_id", m.ID, "error", err)
+			return nil, mayPass(err)
+		}
+		m = whole
 	}
 	if m.Author.ID == "" {
 		return nil, false
@@ -60,13 +66,20 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 	if updated {
 		in.inboxID = m.ID + ":" + m.Edited
 	}
+	mentioned, err := r.mentionsBot(ctx, m, channel.guildID)
+	if err != nil {
+		r.o.Logger.WarnContext(ctx, "cannot read the bot's role in a Discord server", "guild_id", channel.guildID, "error", err)
+		if mayPass(err) {
+			return nil, true
+		}
+	}
 	in.m.Attachments = r.attachments.download(ctx, in.m, received)
 	if !in.m.FromSelf {
 		r.completeChain(ctx, in, m, received)
 		r.completeThread(ctx, in, received)
 	}
 	in.facts = surface.Facts{
-		IsDMBased: channel.kind == surface.Direct, MentionsBot: r.mentionsBot(ctx, m, channel.guildID),
+		IsDMBased: channel.kind == surface.Direct, MentionsBot: mentioned,
 		ReplyToMessageID: in.m.ReplyTo, ReplyToBot: r.repliesToSelf(ctx, in, m),
 		GuildID: channel.guildID, ParentChannelID: channel.parentID,
 		AuthorIsBot: in.m.AuthorBot, AuthorIsSelf: in.m.FromSelf, Attachments: in.m.Attachments,
@@ -88,19 +101,27 @@ func (r *recorder) isStranger(m wireMessage) bool {
 	return known && i.kind == surface.Direct && i.recipient == m.Author.ID && !m.Author.Bot && m.Author.ID != r.status.selfID() && !r.directory.allows(m.ChannelID, i)
 }
 
+// mayPass reports whether a failed read may succeed later.
+func mayPass(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.NotFound, fault.Denied, fault.Invalid:
+		return false
+	}
+	return true
+}
+
 // completeUpdate reads the rest of a message from which only changed fields are
-// known. A message that cannot be read is returned as it is.
-func (r *recorder) completeUpdate(ctx context.Context, m wireMessage) wireMessage {
+// known.
+func (r *recorder) completeUpdate(ctx context.Context, m wireMessage) (wireMessage, error) {
 	whole, err := r.history.message(ctx, m.ChannelID, m.ID)
 	if err != nil {
-		r.o.Logger.WarnContext(ctx, "cannot read a message that was edited", "channel_id", m.ChannelID, "message_id", m.ID, "error", err)
-		return m
+		return m, err
 	}
 	whole.GuildID = m.GuildID
 	if whole.Edited == "" {
 		whole.Edited = m.Edited
 	}
-	return whole
+	return whole, nil
 }
 
 // channelOf returns the message's channel and whether it is allowed. A channel

@@ -13,21 +13,22 @@ import (
 // contains the bot's literal id and Discord lists the bot as mentioned, or it
 // contains the bot's managed role. Forwards, polls, embeds, and code do not
 // count, and neither does the ping of a reply, which is only in Discord's list.
-func (r *recorder) mentionsBot(ctx context.Context, m wireMessage, guildID string) bool {
+// The error says that the role could not be read.
+func (r *recorder) mentionsBot(ctx context.Context, m wireMessage, guildID string) (bool, error) {
 	self, content := r.status.selfID(), withoutCode(m.Content)
 	if self == "" {
-		return false
+		return false, nil
 	}
 	if strings.Contains(content, "<@"+self+">") || strings.Contains(content, "<@!"+self+">") {
 		if slices.ContainsFunc(m.Mentions, func(u wireMention) bool { return u.ID == self }) {
-			return true
+			return true, nil
 		}
 	}
 	if guildID == "" || len(m.MentionRoles) == 0 || !strings.Contains(content, "<@&") {
-		return false
+		return false, nil
 	}
-	role := r.directory.managedRole(ctx, guildID, self)
-	return role != "" && slices.Contains(m.MentionRoles, role) && strings.Contains(content, "<@&"+role+">")
+	role, err := r.directory.managedRole(ctx, guildID, self)
+	return role != "" && slices.Contains(m.MentionRoles, role) && strings.Contains(content, "<@&"+role+">"), err
 }
 
 // addsMention reports whether an edited message mentions the bot and did not
@@ -120,19 +121,18 @@ func (c *roleCache) forget(guildID string) {
 }
 
 // managedRole returns the role that Discord created for the bot in a server, ""
-// if there is none or it cannot be read.
-func (d *directory) managedRole(ctx context.Context, guildID, self string) string {
+// if there is none.
+func (d *directory) managedRole(ctx context.Context, guildID, self string) (string, error) {
 	if role, known := d.roles.get(guildID); known {
-		return role
+		return role, nil
 	}
 	var g wireGuild
 	if err := d.client.get(ctx, getGuild.with(guildID), &g); err != nil {
-		d.o.Logger.WarnContext(ctx, "cannot read the bot's role in a Discord server", "guild_id", guildID, "error", err)
-		return ""
+		return "", err
 	}
 	role := g.managedRole(self)
 	d.roles.put(guildID, role)
-	return role
+	return role, nil
 }
 
 // managedRole returns the role whose tags name the bot ("Permissions", role

@@ -124,9 +124,11 @@ func (p *pipeline) message(ctx context.Context, d *dispatch, m wireMessage) func
 	in, unresolved := p.recorder.incoming(ctx, m, d.kind == "MESSAGE_UPDATE", d.received)
 	if unresolved && ctx.Err() == nil { // the backfill reads it once the channel is known
 		d.opensGap = true
-		return func(tx *db.Tx) error {
-			return p.o.Tables.Gaps.OpenGap(tx, Gap{ChannelID: m.ChannelID, After: idBefore(m.ID), Until: m.ID})
+		gap := Gap{ChannelID: m.ChannelID, After: idBefore(m.ID), Until: m.ID}
+		if d.kind == "MESSAGE_UPDATE" { // it is compared with the cache, like the messages before a gap
+			gap.After = m.ID
 		}
+		return func(tx *db.Tx) error { return p.o.Tables.Gaps.OpenGap(tx, gap) }
 	}
 	if in == nil && p.o.Stranger != nil && d.kind == "MESSAGE_CREATE" && p.recorder.isStranger(m) {
 		u := surface.User{ID: m.Author.ID, Name: m.Author.name(nil)}

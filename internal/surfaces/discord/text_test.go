@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"lilac/internal/core/surface"
@@ -100,6 +101,27 @@ func TestReactionsAreCountedOnCachedMessages(t *testing.T) {
 	shown("one kind is removed", surface.Reaction{Emoji: "👍", Count: 1}, surface.Reaction{Emoji: "👀", Count: 1, Mine: true})
 	w.server.ClearReactions(w.channel, id, "")
 	shown("all are removed")
+}
+
+// An edit of which the rest cannot be read now is read later.
+func TestAnEditThatCannotBeReadNowIsReadLater(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.connected(w.options())
+	id := w.server.Say(w.channel, w.ann, "frist", discordtest.SayOptions{})
+	w.hears("frist")
+	w.caughtUp()
+	w.server.Fail("GET /channels/{channel}/messages/{message}", discordtest.ServerError, 20)
+	w.server.EditPart(w.channel, id, "first")
+	w.await("the edit", func() bool {
+		m, err := w.cached(w.channel, id)
+		return err == nil && m.Text == "first"
+	})
+	if got := w.published(event.AdapterMessageUpdated); len(got) != 1 {
+		t.Errorf("%d edits were published", len(got))
+	}
+	if !strings.Contains(w.log.String(), "cannot read a message that was edited") {
+		t.Error("control: the message could be read")
+	}
 }
 
 // An update may have only the fields that changed, without the author.

@@ -200,6 +200,7 @@ func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, publi
 		return
 	}
 	if f.Cut {
+		c.violate(c.checkCall())
 		s.record(c, 0, nil)
 		panic(http.ErrAbortHandler)
 	}
@@ -227,15 +228,10 @@ func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, publi
 	s.notifyLocked()
 	s.mu.Unlock()
 
-	if f.Status == 0 {
-		if wrong := c.checkDescription(a); len(wrong) > 0 {
-			s.mu.Lock()
-			for _, w := range wrong {
-				s.violateLocked("%s", w)
-			}
-			s.mu.Unlock()
-		}
+	if a.status != http.StatusBadRequest { // which says that the call is wrong
+		c.violate(c.checkCall())
 	}
+	c.violate(c.checkAnswer(a))
 
 	if a.status < http.StatusBadRequest {
 		for _, hook := range hooks {
@@ -248,6 +244,16 @@ func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, publi
 	}
 	writeJSON(w, a)
 	s.record(c, a.status, w.Header())
+}
+
+// violate records a violation, unless it is "".
+func (c *call) violate(wrong string) {
+	if wrong == "" {
+		return
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.violateLocked("%s", wrong)
 }
 
 // pause sleeps for d. It returns false if the client disconnects or the server stops
