@@ -83,6 +83,9 @@ func TestADeletedKeyIsNoticedWithinSeconds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server.URL())
+	w.close()
+	w.opt.CheckEvery = 0 // the default
+	w.start()
 	w.publish(topic, "e", 3)
 	w.same(server, topic)
 	began := time.Now()
