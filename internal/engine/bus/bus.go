@@ -27,8 +27,7 @@ type Delivery struct {
 	// counted before the handler runs, so a crash counts. Zero on tails.
 	Attempt int
 	// Ack commits the delivery inside tx, so that it commits together with the
-	// handler's own writes. On engines that share no transaction with the
-	// store it commits after tx did; the handler deduplicates by event id.
+	// handler's own writes.
 	// Without it the delivery is committed when the handler returns nil.
 	Ack func(tx *db.Tx) error
 }

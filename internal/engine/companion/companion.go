@@ -20,9 +20,6 @@ import (
 )
 
 const (
-	// checkEvery is how often the mirror looks for what it did not do itself, such as a
-	// deleted key.
-	checkEvery = 2 * time.Second
 	// trimEvery is how often streams are trimmed to what the log still has.
 	trimEvery = time.Minute
 	// firstRetry is the wait after a failure. It doubles up to lastRetry.

@@ -59,7 +59,7 @@ func (m *mirror) compare(ctx context.Context, t *topic) error {
 	key := m.opt.stream(t.name)
 	e, err := m.ending(ctx, key, fewEntries)
 	if isReply(err, "WRONGTYPE") {
-		t.heldUntil = time.Now().Add(checkEvery)
+		t.heldUntil = time.Now().Add(m.opt.CheckEvery)
 		m.setTrouble(key, fault.New(fault.Unavailable, "%s is no stream, so its topic is not mirrored. Delete or rename that key", key))
 		return nil
 	}

@@ -110,7 +110,7 @@ func (m *mirror) run(ctx context.Context, client rueidis.Client, working func())
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
-	tick := time.NewTicker(checkEvery)
+	tick := time.NewTicker(m.opt.CheckEvery)
 	defer tick.Stop()
 	if err := m.check(ctx); err != nil {
 		return err
@@ -306,6 +306,9 @@ func (m *mirror) takeFromLog(ctx context.Context, t *topic) (topicBatch, error) 
 	if t.last <= max(t.cursor, state.Trimmed) {
 		t.behind = false
 		delete(m.dirty, t.name)
+		if t.output { // it may have ended; its next event makes it known again
+			delete(m.topics, t.name)
+		}
 	}
 	return b, nil
 }
@@ -357,7 +360,7 @@ func (m *mirror) settle(ctx context.Context, t *topic, reply rueidis.RedisResult
 	key := m.opt.stream(t.name)
 	switch {
 	case isReply(err, "WRONGTYPE"):
-		t.heldUntil = time.Now().Add(checkEvery)
+		t.heldUntil = time.Now().Add(m.opt.CheckEvery)
 		m.setTrouble(key, fault.New(fault.Unavailable, "%s is no stream, so its topic is not mirrored. Delete or rename that key", key))
 		return false, nil
 	case err != nil:

@@ -83,6 +83,9 @@ func TestADeletedKeyIsNoticedWithinSeconds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server.URL())
+	w.close()
+	w.opt.CheckEvery = 0 // the default
+	w.start()
 	w.publish(topic, "e", 3)
 	w.same(server, topic)
 	began := time.Now()
@@ -256,6 +259,31 @@ func TestOutputsExpire(t *testing.T) {
 	}
 	w.same(server, output)
 	until(t, "the ended output expires sooner", func() bool { ttl := server.Do("TTL", key).(int64); return ttl > 800 && ttl <= 900 })
+}
+
+// An output that ended before the start is not sent again and again when it expires in Redis.
+func TestAnEndedOutputIsNotSentForever(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server.URL())
+	output := event.OutputTopic("web:s:1")
+	w.publish(output, "d", 5)
+	w.publish(topic, "e", 5)
+	w.same(server, output)
+	w.close()
+	w.start()
+	w.same(server, topic)
+	until(t, "all is compared", func() bool { s := w.redis.Stats(); return s.Up && s.Lag == 0 })
+	w.publish(topic, "more", 1)
+	w.same(server, topic)
+	server.Do("DEL", "lilac:s:"+string(output)) // as if it had expired
+	server.Do("DEL", "lilac:s:env")
+	w.same(server, topic) // the check has come
+	w.publish(topic, "last", 1)
+	w.same(server, topic)
+	if server.Do("EXISTS", "lilac:s:"+string(output)) != int64(0) {
+		t.Error("it is there again")
+	}
 }
 
 // Only one store uses a prefix; the other one is told, and works.

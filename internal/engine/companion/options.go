@@ -37,6 +37,10 @@ type Options struct {
 	// ReplyWithin is the timeout of one exchange with Redis; default three seconds.
 	ReplyWithin time.Duration
 
+	// CheckEvery is how often the mirror looks for what it did not do itself, such as a
+	// deleted key; default two seconds.
+	CheckEvery time.Duration
+
 	// Store is the id of the database, which owns the prefix.
 	Store string
 	// Log has the events.
@@ -54,6 +58,7 @@ type Options struct {
 const (
 	// DefaultPrefix is the default of [Options].Prefix.
 	DefaultPrefix = "lilac"
+	checkEvery    = 2 * time.Second
 	// replyWithin is well above the reply time of a busy machine.
 	replyWithin = 3 * time.Second
 	// ringScale is the binary logarithm of the commands that a connection can have in
@@ -71,6 +76,7 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.Prefix, o.ReplyWithin = cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.ReplyWithin, replyWithin)
+	o.CheckEvery = cmp.Or(o.CheckEvery, checkEvery)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}

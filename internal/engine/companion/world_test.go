@@ -57,7 +57,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB, url string) *world {
-	w := &world{t: t, opt: companion.Options{URL: url}, dir: t.TempDir(), age: time.Hour, now: time.Now}
+	w := &world{t: t, opt: companion.Options{URL: url, CheckEvery: 200 * time.Millisecond}, dir: t.TempDir(), age: time.Hour, now: time.Now}
 	w.start()
 	t.Cleanup(w.close)
 	return w

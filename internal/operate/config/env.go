@@ -17,7 +17,7 @@ func Environment() []EnvVar {
 		{"LILAC_DATA_DIR", "dataDir", "The data directory."},
 		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
 		{"LILAC_DB_URL", "database.url", "The database: `sqlite:`, or `postgres://user:password@host:5432/name`."},
-		{"LILAC_BUS_URL", "bus.url", "What carries the events."},
+		{"LILAC_BUS_URL", "bus.url", "A Redis server beside the database: `redis://user:password@host:6379/0`."},
 		{"LILAC_MODEL", "model", "The model, as `provider/model`, or `demo`. Commas separate models that take over while those before them fail."},
 		{"LILAC_TOKEN", "", "The operator's token (at least 16 characters), instead of one that the server makes. Required to listen on an address that is not loopback."},
 		{"LILAC_METRICS_TOKEN", "", "A token that opens `/metrics` and nothing else (at least 16 characters), for a Prometheus that should not have the operator's."},
