@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,8 +98,7 @@ func signed(choice config.ModelChoice) http.RoundTripper {
 // the chosen one.
 func newOpenAI(choice config.ModelChoice, options llm.Options) llm.Model {
 	chat, stateless := openai.New(options), responses.New(options)
-	own := strings.HasPrefix(choice.BaseURL, "https://api.openai.com")
-	if choice.API == config.APIResponses || choice.API == "" && own {
+	if choice.API == config.APIResponses || choice.API == "" && llm.IsOpenAI(choice.BaseURL) {
 		return llm.Alternative(stateless, chat, options.Learned)
 	}
 	return llm.Alternative(chat, stateless, options.Learned)

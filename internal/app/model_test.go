@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -49,3 +50,41 @@ func TestMissingCloudCredentialsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// OpenAI's newest models take tools only through Responses, in every region. Every other host
+// gets chat completions, unless the configuration says otherwise.
+func TestTheAPIOfAnEndpoint(t *testing.T) {
+	for _, c := range []struct {
+		baseURL string
+		api     config.API
+		want    string
+	}{
+		{"https://api.openai.com/v1", "", "/v1/responses"},
+		{"https://eu.api.openai.com/v1", "", "/v1/responses"},
+		{"https://us.api.openai.com/v1", "", "/v1/responses"},
+		{"https://api.openai.com/v1", config.APIChat, "/v1/chat/completions"},
+		{"https://api.openai.com.example.org/v1", "", "/v1/chat/completions"},
+		{"https://openrouter.ai/api/v1", "", "/api/v1/chat/completions"},
+		{"https://openrouter.ai/api/v1", config.APIResponses, "/api/v1/responses"},
+	} {
+		asked := ""
+		client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			if asked == "" {
+				asked = r.URL.Path
+			}
+			return nil, errors.New("not connected")
+		})}
+		m := newOpenAI(config.ModelChoice{BaseURL: c.baseURL, API: c.api}, llm.Options{BaseURL: c.baseURL, APIKey: "k", Model: "m", HTTPClient: client, Retry: llm.Retry{Max: -1}})
+		for range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
+			continue
+		}
+		if asked != c.want {
+			t.Errorf("%s with api %q asks %s, want %s", c.baseURL, c.api, asked, c.want)
+		}
+	}
+}
+
+// transport answers calls.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }

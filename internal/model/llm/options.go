@@ -116,6 +116,13 @@ func (o Options) Source() string {
 	return o.Provider + "@" + host + "/" + Family(o.Model)
 }
 
+// IsOpenAI reports whether a base URL is one of OpenAI's own endpoints: api.openai.com, or that
+// of a region, such as eu.api.openai.com.
+func IsOpenAI(baseURL string) bool {
+	u, err := url.Parse(baseURL)
+	return err == nil && u.Scheme == "https" && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".api.openai.com"))
+}
+
 // Family returns the family of a model: the letters that its name begins with, without
 // the names of vendors and regions before it (anthropic/claude, eu.anthropic.claude).
 func Family(model string) string {

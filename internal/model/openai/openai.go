@@ -28,7 +28,7 @@ type Model struct {
 func New(o llm.Options) *Model {
 	o, endpoint := o.Endpoint("openai", "OpenAI")
 	target := completionsURL(o.BaseURL)
-	return &Model{o: o, url: target, own: strings.HasPrefix(target, "https://api.openai.com/"), endpoint: endpoint}
+	return &Model{o: o, url: target, own: llm.IsOpenAI(target), endpoint: endpoint}
 }
 
 // Info describes the model.
