@@ -74,7 +74,7 @@ func TestTheAPIOfAnEndpoint(t *testing.T) {
 			}
 			return nil, errors.New("not connected")
 		})}
-		m := newOpenAI(config.ModelChoice{BaseURL: c.baseURL, API: c.api}, llm.Options{BaseURL: c.baseURL, APIKey: "k", Model: "m", HTTPClient: client, Retry: llm.Retry{Max: -1}})
+		m := newOpenAI(config.ModelChoice{BaseURL: c.baseURL, API: c.api}, llm.Options{BaseURL: c.baseURL, APIKey: "k", Model: "m", HTTPClient: client, Retry: llm.Retry{Max: -1}, Learned: (&llm.Registry{}).Get(c.baseURL, "m")})
 		for range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
 			continue
 		}
