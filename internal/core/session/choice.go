@@ -89,6 +89,9 @@ func addSwitchNote(notes []string, s fallback.Switch) []string {
 	return notes[max(0, len(notes)-maxNotes):]
 }
 
+// maxRecordedInstructions limits the instructions in the record of a request, in characters.
+const maxRecordedInstructions = 4000
+
 // recordModel puts the model of a run into the request's row, also if no call of it
 // succeeded.
 func (c *change) recordModel(r *run) error {

@@ -60,6 +60,29 @@ func TestAChoiceTakesEffectWithTheNextRequest(t *testing.T) {
 	}
 }
 
+// The record of a request has what was chosen for it: the model, the effort, and the
+// instructions of the channel and the conversation.
+func TestTheRecordHasTheChoice(t *testing.T) {
+	r := newRig(t, rigOptions{change: func(o *session.Options) {
+		o.Model = func(context.Context, session.Session) (llm.Model, error) {
+			return &scripted{window: 100_000, effort: "low", do: echo}, nil
+		}
+		o.ChannelInstructions = func(db.Queryer, session.Session) string { return "Speak German." }
+	}})
+	r.send(req1, "m1", event.Prompt, "one")
+	r.waitForEnd(req1)
+	r.read(func(q db.Queryer) error {
+		entries, err := tables().Journal.Journal(q, req1)
+		for _, e := range entries {
+			if e.Kind == "model" && strings.Contains(string(e.Data), `"effort":"low"`) && strings.Contains(string(e.Data), `"instructions":"Speak German."`) {
+				return err
+			}
+		}
+		t.Errorf("the journal has neither the effort nor the instructions: %+v", entries)
+		return err
+	})
+}
+
 func TestASwitchToAnotherModelIsRecordedAndShown(t *testing.T) {
 	var breakers fallback.Breakers
 	down := &scripted{window: 100_000, do: func(context.Context, llm.Request, func(string)) (chat.Message, error) {

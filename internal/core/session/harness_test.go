@@ -31,6 +31,7 @@ type script func(ctx context.Context, req llm.Request, say func(string)) (chat.M
 type scripted struct {
 	do     script
 	window int
+	effort string
 	price  *llm.Price
 	// notes makes the script see the program's notes about the date and the like.
 	notes bool
@@ -40,7 +41,7 @@ type scripted struct {
 }
 
 func (m *scripted) Info() llm.Info {
-	return llm.Info{Provider: "test", Name: "script", ContextTokens: m.window, MaxOutputTokens: 1000, Price: m.price}
+	return llm.Info{Provider: "test", Name: "script", ContextTokens: m.window, MaxOutputTokens: 1000, Price: m.price, Effort: m.effort}
 }
 
 func (m *scripted) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {

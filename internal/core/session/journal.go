@@ -55,6 +55,8 @@ type (
 		Model       string       `json:"model,omitempty"`
 		WorkedMS    int64        `json:"workedMs,omitempty"`
 		Effort      string       `json:"effort,omitempty"`
+		// Instructions are those of the channel and the conversation, with the first call.
+		Instructions string `json:"instructions,omitempty"`
 	}
 	failedEntry struct {
 		Error    string `json:"error"`

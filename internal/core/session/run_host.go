@@ -10,6 +10,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -155,6 +156,10 @@ func (c *change) charge(requestID string, spent Spent) error {
 func (r runHost) ModelDone(ctx context.Context, s agent.Step) error {
 	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unchargedTime()}
 	prompt, changed := r.promptAfter(s)
+	instructions := ""
+	if s.Number == 1 {
+		instructions = text.TruncateRunes(r.instructions, maxRecordedInstructions)
+	}
 	err := r.record(ctx, func(c *change) error {
 		req, err := c.request(r.requestID)
 		if err != nil {
@@ -178,6 +183,7 @@ func (r runHost) ModelDone(ctx context.Context, s agent.Step) error {
 		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
 			Message: s.Message, Usage: s.Usage, Stop: string(s.Stop), Interrupted: s.Interrupted,
 			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model, Effort: r.effort, WorkedMS: r.workedMS(),
+			Instructions: instructions,
 		}})
 	})
 	if err == nil {
