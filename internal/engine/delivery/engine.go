@@ -243,22 +243,6 @@ func errClosed() error {
 	return &fault.Error{Kind: fault.Unavailable, Code: "closed", Message: "The bus is closed."}
 }
 
-// Refresh makes every group and every tail read the log again, because the log may have
-// records that were not fed.
-func (b *Engine) Refresh() {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	for _, h := range b.hubs {
-		h.rereadAll()
-	}
-	for _, g := range b.groups {
-		g.mu.Lock()
-		g.missed = true
-		g.mu.Unlock()
-		g.wakeDispatcher()
-	}
-}
-
 // Damaged is the error for a damaged position of a log. A gap counts as one damage, at
 // its last position: one flipped bit in the number of the newest row can open a gap of a
 // billion positions.

@@ -33,15 +33,12 @@ type tailQueue struct {
 	// dropped is the position of the first record that did not fit, or 0. From there,
 	// the tail must read the log.
 	dropped int64
-	// reread is the position from which the log may have records that were not
-	// pushed, or 0.
-	reread int64
 }
 
 func (q *tailQueue) push(r *Record) {
 	q.mu.Lock()
 	switch {
-	case q.dropped != 0 || q.reread != 0:
+	case q.dropped != 0:
 	case len(q.items) >= q.max:
 		q.dropped = r.Seq
 	default:
@@ -52,16 +49,6 @@ func (q *tailQueue) push(r *Record) {
 	if first {
 		q.notify()
 	}
-}
-
-// requestReread makes the tail read the log again from a position.
-func (q *tailQueue) requestReread(from int64) {
-	q.mu.Lock()
-	if q.dropped == 0 && q.reread == 0 {
-		q.reread = from
-	}
-	q.mu.Unlock()
-	q.notify()
 }
 
 func (q *tailQueue) notify() {
@@ -76,12 +63,12 @@ func (q *tailQueue) notify() {
 func (q *tailQueue) drainTo(r *reader) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) == 0 && q.dropped == 0 && q.reread == 0 {
+	if len(q.items) == 0 && q.dropped == 0 {
 		return false
 	}
 	spare := r.items[:0]
-	r.items, r.dropped, r.reread = q.items, q.dropped, q.reread
-	q.items, q.dropped, q.reread = spare, 0, 0
+	r.items, r.dropped = q.items, q.dropped
+	q.items, q.dropped = spare, 0
 	return true
 }
 
@@ -117,20 +104,6 @@ func (h *hub) push(records []*Record) {
 			q.push(r)
 		}
 		h.newest = max(h.newest, r.Seq)
-	}
-}
-
-// rereadAll makes every tail read the log again after the last record that was fed.
-func (h *hub) rereadAll() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for q := range h.all {
-		q.requestReread(h.newest + 1)
-	}
-	for _, lane := range h.lanes {
-		for q := range lane {
-			q.requestReread(h.newest + 1)
-		}
 	}
 }
 
@@ -247,16 +220,13 @@ type reader struct {
 	items []*Record
 	next  int
 	// dropped is the position from which the log continues after items, or 0 if the
-	// queue continues. reread is the position from which to read the log again although
-	// the tail has seen everything before it, or 0.
-	dropped, reread int64
+	// queue continues.
+	dropped int64
 	// damage ends the tail after items.
 	damage error
 	// behind means that the log has records that were not seen; begun, that the log
 	// was read once; ready, that the reader has switched to the queue once.
 	behind, begun, ready bool
-	// seen means that the tail has seen all events that were removed from the log.
-	seen bool
 }
 
 // Close implements [bus.Reader].
@@ -287,8 +257,6 @@ func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 		case r.dropped != 0:
 			// All records before dropped were pushed, so this tail has seen them.
 			r.pos, r.dropped, r.behind = max(r.pos, r.dropped-1), 0, true
-		case r.reread != 0:
-			r.pos, r.reread, r.behind, r.seen = max(r.pos, r.reread-1), 0, true, true
 		case r.behind:
 			err := r.read(ctx)
 			if r.ready && fault.KindOf(err) == fault.Unavailable && ctx.Err() == nil {
@@ -343,7 +311,7 @@ func (r *reader) read(ctx context.Context) error {
 	if db.IsDamaged(err) {
 		r.damage, err = err, nil
 	}
-	if err == nil && !r.seen {
+	if err == nil {
 		r.pos, err = startAt(info, r.pos, fromBegin)
 	}
 	if err != nil {
@@ -360,7 +328,7 @@ func (r *reader) read(ctx context.Context) error {
 
 // caughtUp switches from the log to the queue.
 func (r *reader) caughtUp() {
-	r.items, r.begun, r.behind, r.seen = nil, true, false, false
+	r.items, r.begun, r.behind = nil, true, false
 	if !r.ready && r.t.Ready != nil {
 		r.t.Ready()
 	}
