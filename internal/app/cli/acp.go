@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ func acpCommand(c *cli) *cobra.Command {
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			acp.Serve(ctx, acp.Options{Server: server, Version: cmp.Or(c.release, "dev"), Logger: slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}, c.in, c.out)
+			acp.Serve(ctx, acp.Options{Server: server, Version: c.versionString(), Logger: slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}, c.in, c.out)
 			return nil
 		}),
 	}
