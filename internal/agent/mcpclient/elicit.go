@@ -26,7 +26,7 @@ type People struct {
 	Ask func(ctx context.Context, q Question) (Answer, error)
 }
 
-// Question is what a server asks a person during a call (an elicitation): values that match
+// Question is a server's question to a person during a call (an elicitation): values that match
 // a schema, or a visit to a link.
 type Question struct {
 	Message string

@@ -67,7 +67,7 @@ type Login struct {
 	// authorization server issued the tokens.
 	Endpoint string `json:"endpoint"`
 	Resource string `json:"resource"`
-	// TokenURL is where tokens are refreshed, and ClientID the client they belong to.
+	// TokenURL is the address that refreshes tokens, and ClientID the client they belong to.
 	TokenURL string `json:"tokenUrl"`
 	ClientID string `json:"clientId"`
 	// InHeader sends the client secret in a header.

@@ -28,7 +28,7 @@ type Document struct {
 	Compatibility string
 	// Hidden skills are used only if a person names them (disable-model-invocation).
 	Hidden bool
-	// Body is what follows the frontmatter.
+	// Body is the text after the frontmatter.
 	Body string
 	// Notes say what does not match the specification, but does not matter.
 	Notes []string

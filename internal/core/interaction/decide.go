@@ -155,7 +155,7 @@ type Asked struct {
 	At     int64
 }
 
-// input is what one message of a request consists of.
+// input is one message of a request, and when it was accepted.
 type input struct {
 	at       int64
 	messages []chat.Message

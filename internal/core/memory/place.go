@@ -15,7 +15,7 @@ const (
 	Everyone Kind = "everyone"
 )
 
-// Place is where notes are kept. Two conversations share notes exactly if they have the same
+// Place is a folder of notes. Two conversations share notes exactly if they have the same
 // place.
 type Place struct {
 	Kind Kind
@@ -39,7 +39,7 @@ func (p Place) String() string { return p.dir() }
 // Operator is the place of the conversations that need the operator's token.
 var Operator = Place{Person, "operator"}
 
-// Facts are what decides about the place of a conversation.
+// Facts decide about the place of a conversation.
 type Facts struct {
 	// Client is its surface, and SessionID its id there.
 	Client, SessionID string

@@ -37,7 +37,7 @@ type Prompt struct {
 	// message that it stands for, which is not sent.
 	Role    string `json:"role,omitempty"`
 	RoleSeq int64  `json:"roleSeq,omitempty"`
-	// Opening is what the conversation knew besides the instructions when it began. It is part
+	// Opening has the knowledge besides the instructions with which the conversation began. It is part
 	// of the system prompt.
 	Opening string `json:"opening,omitempty"`
 	// Notes are messages of the program between those of the history.

@@ -102,7 +102,7 @@ type Active struct {
 	Pauses int `json:"pauses,omitempty"`
 	// Approvals are the calls of running commands that need an approval.
 	Approvals []CallApproval `json:"approvals,omitempty"`
-	// Forms are what programs ask people during calls, with the answers.
+	// Forms are the questions of programs to people during calls, with the answers.
 	Forms []CallForm `json:"forms,omitempty"`
 	// Rules are the rules whose events the request handles.
 	Rules []string `json:"rules,omitempty"`

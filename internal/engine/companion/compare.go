@@ -27,7 +27,7 @@ type ending struct {
 	entries []rueidis.XRangeEntry
 }
 
-// finding is what the comparison of a stream's end with the log says.
+// finding is the result of comparing a stream's end with the log.
 type finding struct {
 	// rebuild means that the stream cannot be continued.
 	rebuild bool

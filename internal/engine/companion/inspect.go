@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Inspection is what a look at Redis finds.
+// Inspection is the state of Redis.
 type Inspection struct {
 	// Found describes the server.
 	Found string

@@ -175,7 +175,7 @@ func (m *mirror) begin(ctx context.Context) error {
 	return nil
 }
 
-// topicBatch is what one round appends to a topic.
+// topicBatch has the entries that one round appends to a topic.
 type topicBatch struct {
 	*topic
 	records []*delivery.Record

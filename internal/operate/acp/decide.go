@@ -17,7 +17,7 @@ import (
 	"lilac/internal/operate/transcript"
 )
 
-// State is what a conversation has shown. The zero value is a conversation without a running
+// State is a conversation as the editor sees it. The zero value is a conversation without a running
 // request.
 //
 //	no request --stream.start--> running --session.paused--> asking --session.resumed--> running

@@ -41,7 +41,7 @@ type Client struct {
 // Model is something that a call can name as its model: the agent, or a profile of it.
 type Model struct {
 	ID string
-	// Choice is what conversations that begin with the model have.
+	// Choice is that of conversations that begin with the model.
 	Choice session.Choice
 }
 

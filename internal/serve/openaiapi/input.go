@@ -176,11 +176,11 @@ func cleanName(name string) string {
 	return name[:min(len(name), 200)]
 }
 
-// conversation is what a client sent, divided into what Lilac needs.
+// conversation has the parts of a client's messages that Lilac tells apart.
 type conversation struct {
 	// instructions are those of the client for a conversation that begins.
 	instructions string
-	// earlier is what was said before, for a conversation that begins in the middle.
+	// earlier has the messages before, for a conversation that begins in the middle.
 	earlier []message
 	prompt  string
 	files   []file

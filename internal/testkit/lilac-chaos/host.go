@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// host is what the fakes and harnesses of the tests need from a test. It embeds the interface
+// host replaces a test for the fakes and harnesses. It embeds the interface
 // for its private method; methods that nothing here uses are nil.
 type host struct {
 	testing.TB

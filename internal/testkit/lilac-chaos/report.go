@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// sent is what the world has sent and the program has accepted.
+// sent has the input that the program has accepted.
 type sent struct {
 	prompts, hooks []string
 	mentions       map[string]string // text by id
 }
 
-// observed is what the world has in the end.
+// observed is the state of the world in the end.
 type observed struct {
 	// heard are the texts of people and rules in the history, answered those of the agent.
 	heard, answered []string
@@ -37,7 +37,7 @@ type report struct {
 	silences []time.Duration
 }
 
-// counts compares what was accepted with how often it was found. want is the accepted texts.
+// counts returns the accepted texts (want) that were found never, and more than once.
 func counts(want []string, found func(text string) int) (lost, twice []string) {
 	for _, text := range want {
 		switch n := found(text); {

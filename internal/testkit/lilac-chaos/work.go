@@ -24,7 +24,7 @@ const (
 	callWithin = 10 * time.Second
 )
 
-// work is what the world sends. What was accepted must be answered.
+// work sends input to the program. Accepted input must be answered.
 type work struct {
 	c       *cluster
 	ctx     context.Context
