@@ -207,7 +207,7 @@ func (c *conversation) ask(q Question) {
 // askAgain shows the question that was open when the conversation was opened.
 func (c *conversation) askAgain(request string, pause json.RawMessage) {
 	var stored struct{ Number int }
-	var p payload
+	var p transcript.Payload
 	if json.Unmarshal(pause, &p) != nil || json.Unmarshal(pause, &stored) != nil {
 		return // a question of a newer version, which other clients can answer
 	}

@@ -79,38 +79,6 @@ func (Ask) isEffect()      {}
 func (Answered) isEffect() {}
 func (End) isEffect()      {}
 
-// payload holds the fields of events that the editor is told.
-type payload struct {
-	RequestID  string           `json:"requestId"`
-	Content    string           `json:"content"`
-	Offset     int              `json:"offset"`
-	ToolCallID string           `json:"toolCallId"`
-	Name       string           `json:"name"`
-	Display    string           `json:"display"`
-	Args       json.RawMessage  `json:"args"`
-	Status     event.ToolStatus `json:"status"`
-	OK         *bool            `json:"ok"`
-	Output     string           `json:"output"`
-	Error      json.RawMessage  `json:"error"`
-	Cancelled  bool             `json:"cancelled"`
-	Message    string           `json:"message"`
-	Notes      []string         `json:"notes"`
-	Usage      *chat.Usage      `json:"usage"`
-	Filename   string           `json:"filename"`
-	URL        string           `json:"url"`
-	Title      string           `json:"title"`
-	Desc       string           `json:"description"`
-	Question   string           `json:"question"`
-	Kind       string           `json:"kind"`
-	Pause      int              `json:"pause"`
-	Number     int              `json:"number"`
-	Choices    []string         `json:"choices"`
-	Call       *struct {
-		Tool  string `json:"tool"`
-		Input string `json:"input"`
-	} `json:"call"`
-}
-
 const (
 	// maxTools limits the tool calls of one request that are told apart; further ones are
 	// announced again with each change.
@@ -121,7 +89,7 @@ const (
 
 // Decide applies an event of the server to a conversation.
 func Decide(s State, e event.EnvEvent) (State, []Effect) {
-	var p payload
+	var p transcript.Payload
 	if json.Unmarshal(e.Payload, &p) != nil {
 		return s, nil // an event of another form
 	}
@@ -170,7 +138,7 @@ func Decide(s State, e event.EnvEvent) (State, []Effect) {
 	}
 	if how, ok := strings.CutPrefix(string(e.Type), "background_task."); ok {
 		if words := transcript.TaskEnds()[how]; words != "" {
-			return s, []Effect{note(transcript.TaskEnded(p.Desc, words))}
+			return s, []Effect{note(transcript.TaskEnded(p.Description, words))}
 		}
 	}
 	return s, nil
@@ -204,7 +172,7 @@ func (s State) answer(full string) (State, []Effect) {
 }
 
 // tool announces a tool call once, and then its changes.
-func (s State) tool(p payload) (State, []Effect) {
+func (s State) tool(p transcript.Payload) (State, []Effect) {
 	if p.RequestID != s.Request {
 		return s, nil
 	}
@@ -260,7 +228,7 @@ func kindOf(tool string) sdk.ToolKind {
 }
 
 // asked returns the question of a paused request.
-func asked(request string, number int, p payload) *Question {
+func asked(request string, number int, p transcript.Payload) *Question {
 	q := &Question{Request: request, Number: number, Text: p.Question}
 	switch p.Kind {
 	case "": // a limit
@@ -286,7 +254,7 @@ func asked(request string, number int, p payload) *Question {
 }
 
 // end shows the rest of the answer and ends the request.
-func (s State) end(t event.Type, p payload) (State, []Effect) {
+func (s State) end(t event.Type, p transcript.Payload) (State, []Effect) {
 	var out []Effect
 	if s.Request != p.RequestID { // it was never followed: its end has the complete text
 		s = State{Request: p.RequestID, Question: s.Question}

@@ -9,7 +9,7 @@ import (
 )
 
 // wokenBy shows environment events that wake the agent as one quiet line.
-func (c *conversation) wokenBy(t event.Type, p payload) {
+func (c *conversation) wokenBy(t event.Type, p transcript.Payload) {
 	family, what, _ := strings.Cut(string(t), ".")
 	switch {
 	case family == "background_task":

@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 
 	"lilac/internal/foundation/text"
+	"lilac/internal/operate/transcript"
 )
 
 // maxOptions limits the answers to choose; the keys 1 to 9 select them.
 const maxOptions = 9
 
 // ask returns the question of a paused request.
-func ask(p payload) *question {
+func ask(p transcript.Payload) *question {
 	q := &question{request: p.RequestID, number: p.Pause, text: clean(p.Question)}
 	switch p.Kind {
 	case "":
@@ -30,7 +31,7 @@ func ask(p payload) *question {
 
 // stillAsks shows the question that was open when the conversation was opened.
 func (c *conversation) stillAsks(request string, pause json.RawMessage) {
-	var p payload
+	var p transcript.Payload
 	var stored struct{ Number int }
 	if len(pause) == 0 || json.Unmarshal(pause, &p) != nil || json.Unmarshal(pause, &stored) != nil {
 		return

@@ -19,45 +19,9 @@ import (
 // waitsForAnswer is the phase of a request with an open question.
 const waitsForAnswer = "Waiting for your answer"
 
-// payload holds the fields of events that the terminal shows.
-type payload struct {
-	RequestID  string           `json:"requestId"`
-	MessageID  string           `json:"messageId"`
-	Content    string           `json:"content"`
-	Offset     int              `json:"offset"`
-	ToolCallID string           `json:"toolCallId"`
-	Name       string           `json:"name"`
-	Display    string           `json:"display"`
-	Args       json.RawMessage  `json:"args"`
-	Status     event.ToolStatus `json:"status"`
-	OK         *bool            `json:"ok"`
-	Output     string           `json:"output"`
-	Error      json.RawMessage  `json:"error"`
-	Cancelled  bool             `json:"cancelled"`
-	Queue      event.Queue      `json:"queue"`
-	Message    string           `json:"message"`
-	Question   string           `json:"question"`
-	Kind       string           `json:"kind"`
-	Pause      int              `json:"pause"`
-	Choices    []string         `json:"choices"`
-	Call       *struct {
-		Tool  string `json:"tool"`
-		Input string `json:"input"`
-	} `json:"call"`
-	Answer      string          `json:"answer"`
-	Filename    string          `json:"filename"`
-	Bytes       int64           `json:"bytes"`
-	Path        string          `json:"path"`
-	Notes       []string        `json:"notes"`
-	Usage       *chat.Usage     `json:"usage"`
-	Title       string          `json:"title"`
-	Attachments json.RawMessage `json:"attachments"`
-	Description string          `json:"description"`
-}
-
 // stream applies an event of the conversation.
 func (m Model) stream(e event.EnvEvent) (Model, []Effect) {
-	var p payload
+	var p transcript.Payload
 	if err := json.Unmarshal(e.Payload, &p); err != nil {
 		return m, nil // an event of another form
 	}
@@ -98,7 +62,7 @@ func (m Model) stream(e event.EnvEvent) (Model, []Effect) {
 }
 
 // announced handles a message that the server accepted, from here or another client.
-func (c *conversation) announced(p payload) {
+func (c *conversation) announced(p transcript.Payload) {
 	if slices.Contains(c.applied, p.MessageID) {
 		return
 	}
@@ -189,7 +153,7 @@ func (c *conversation) phase(request, phase string) {
 	}
 }
 
-func (c *conversation) think(p payload) {
+func (c *conversation) think(p transcript.Payload) {
 	if c.current(p.RequestID) == nil {
 		return
 	}
@@ -291,7 +255,7 @@ func (c *conversation) closeBlocks() {
 }
 
 // tool shows a tool call while it runs, and its output at its end.
-func (c *conversation) tool(p payload) {
+func (c *conversation) tool(p transcript.Payload) {
 	if c.current(p.RequestID) == nil {
 		return
 	}
@@ -324,12 +288,12 @@ func (c *conversation) tool(p payload) {
 }
 
 // endedBefore reports whether the printed blocks have the tool already.
-func (c *conversation) endedBefore(p payload) bool {
+func (c *conversation) endedBefore(p transcript.Payload) bool {
 	return slices.ContainsFunc(c.blocks[:c.printed], func(b block) bool { return b.kind == kindTool && b.id == p.ToolCallID && b.request == p.RequestID })
 }
 
 // finish shows the end of a request.
-func (c *conversation) finish(t event.Type, p payload) {
+func (c *conversation) finish(t event.Type, p transcript.Payload) {
 	if c.question != nil && c.question.request == p.RequestID {
 		c.question = nil
 	}
