@@ -60,6 +60,14 @@ func TestNumericIDsAreHeard(t *testing.T) {
 	}
 }
 
+// A field of an unexpected type in the gateway's first event does not keep the bot offline.
+func TestAnOddFieldOfReadyIsIgnored(t *testing.T) {
+	w := newWorld(t, discordtest.Options{ReadyFields: map[string]any{"application": "odd"}})
+	w.connected(w.options())
+	w.server.Say(w.channel, w.ann, "hi", discordtest.SayOptions{})
+	w.hears("hi")
+}
+
 // A program that answers a command later replaces "… is thinking" without an edit.
 func TestALateAnswerOfAProgramIsHeard(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})

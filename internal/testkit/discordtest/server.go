@@ -44,6 +44,8 @@ type Options struct {
 	IdentifyEvery time.Duration
 	// ResumeURL is the resume_gateway_url in Ready. Empty means GatewayURL.
 	ResumeURL string
+	// ReadyFields replace fields of Ready, for servers that send others.
+	ReadyFields map[string]any
 	// NonceWindow is how long the server enforces a nonce. Discord documents "the past
 	// few minutes" (Message Resource, "Create Message"). Zero means three minutes.
 	NonceWindow time.Duration

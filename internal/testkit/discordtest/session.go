@@ -77,10 +77,12 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 	if in.Shard != nil {
 		shard = *in.Shard
 	}
-	ss.append("READY", object{
+	ready := object{
 		"v": 10, "user": s.world.bot.wire(), "guilds": guilds, "session_id": ss.id, "resume_gateway_url": s.o.ResumeURL,
 		"shard": shard, "application": object{"id": s.world.applicationID, "flags": s.applicationFlags()}, "private_channels": []object{},
-	})
+	}
+	maps.Copy(ready, s.o.ReadyFields)
+	ss.append("READY", ready)
 	if ss.intents&intentGuilds != 0 {
 		for _, g := range guilds {
 			ss.append("GUILD_CREATE", s.world.wireCreate(s.world.guilds[g["id"].(string)], ss.intents))
