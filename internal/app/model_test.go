@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -81,6 +82,71 @@ func TestTheAPIOfAnEndpoint(t *testing.T) {
 		if asked != c.want {
 			t.Errorf("%s with api %q asks %s, want %s", c.baseURL, c.api, asked, c.want)
 		}
+	}
+}
+
+// The options of the models section reach the wire of each protocol. body replaces Lilac's own
+// fields, and headers are added.
+func TestTheOptionsOfAModelReachTheWire(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind config.ProviderType
+		api  config.API
+		want map[string]string
+	}{
+		"chat completions": {config.OpenAI, config.APIChat, map[string]string{"reasoning_effort": `"low"`, "service_tier": `"flex"`, "temperature": "0.25"}},
+		"responses":        {config.OpenAI, config.APIResponses, map[string]string{"reasoning": `{"effort":"low"`, "service_tier": `"flex"`, "temperature": "0.25"}},
+		"anthropic":        {config.Anthropic, "", map[string]string{"output_config": `{"effort":"low"}`, "service_tier": `"flex"`, "temperature": "0.25"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent map[string]json.RawMessage
+			var title string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+					t.Error(err)
+				}
+				title = r.Header.Get("X-Title")
+				w.WriteHeader(http.StatusBadRequest)
+			}))
+			defer server.Close()
+			m := newModel(config.ModelChoice{
+				Provider: "p", Name: "m", Type: c.kind, API: c.api, BaseURL: server.URL + "/v1", APIKey: "k", ContextTokens: 8000, MaxOutputTokens: 1000,
+				Options: config.Model{Effort: "low", Headers: map[string]config.Secret{"X-Title": "Lilac"}, Body: map[string]any{"service_tier": "flex", "temperature": 0.25}},
+			}, &llm.Registry{})
+			for range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
+				continue
+			}
+			for field, want := range c.want {
+				if !strings.HasPrefix(string(sent[field]), want) {
+					t.Errorf("%s is %s, want %s", field, sent[field], want)
+				}
+			}
+			if title != "Lilac" {
+				t.Errorf("the header is %q", title)
+			}
+		})
+	}
+}
+
+// A model whose window nobody knows learns it from its endpoint before the first call, and once.
+func TestTheWindowOfAnUnknownModelIsAskedFor(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Path == "/v1/models" {
+			asked++
+			_, _ = w.Write([]byte(`{"data":[{"id":"m","max_model_len":4096}]}`))
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	m := newModel(config.ModelChoice{Provider: "p", Name: "m", Type: config.OpenAI, BaseURL: server.URL + "/v1", ContextUnknown: true, ContextTokens: 100_000, MaxOutputTokens: 1000}, &llm.Registry{})
+	for range 2 {
+		for range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
+			continue
+		}
+	}
+	if got := m.Info().ContextTokens; got != 4096 || asked != 1 {
+		t.Errorf("the window is %d after %d questions", got, asked)
 	}
 }
 
