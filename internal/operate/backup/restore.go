@@ -204,6 +204,9 @@ func finish(file string, zip *gzip.Reader, in *tar.Reader, seen []Entry, m *Mani
 	if err != nil {
 		return damaged(file, "its manifest cannot be read (%v)", err)
 	}
+	if more, _ := io.CopyN(io.Discard, in, 1); more > 0 {
+		return damaged(file, "its manifest is larger than %d MiB", maxManifest>>20)
+	}
 	if err := json.Unmarshal(data, m); err != nil {
 		return damaged(file, "its manifest is no JSON (%v)", err)
 	}

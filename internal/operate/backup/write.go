@@ -27,8 +27,9 @@ const (
 	blobsDir     = "blobs"
 	// formatVersion is the version of the archive format.
 	formatVersion = 1
-	// maxManifest bounds the size of a manifest: about 100 bytes for each of 500,000 files.
-	maxManifest = 64 << 20
+	// maxManifest bounds the size of a manifest in bytes, because it is read into memory. A stored
+	// file needs about 180 bytes, so this is enough for about 3 million of them.
+	maxManifest = 512 << 20
 )
 
 // A Manifest is the last entry of a backup.
@@ -132,6 +133,9 @@ func write(ctx context.Context, out io.Writer, dataDir, beside, version string, 
 	data, err := json.Marshal(m)
 	if err != nil {
 		return m, fmt.Errorf("encode manifest: %w", err)
+	}
+	if len(data) > maxManifest {
+		return m, fault.New(fault.Invalid, "The %d stored files are more than a backup can list. Delete some, or copy the data directory while Lilac is stopped.", len(m.Entries))
 	}
 	if err := a.header(manifestName, int64(len(data))); err != nil {
 		return m, err
