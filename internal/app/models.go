@@ -168,7 +168,9 @@ func (m models) shows(mediaType string) bool {
 	case mediaType == "application/pdf":
 		accepts = func(c config.ModelChoice) bool { return c.Facts.PDFs }
 	case strings.HasPrefix(mediaType, "audio/"):
-		accepts = func(c config.ModelChoice) bool { return c.Facts.Audio || now.config.Transcription.URL != "" }
+		accepts = func(c config.ModelChoice) bool {
+			return now.config.Transcription.URL != "" || newModel(c, &m.learned).Info().Audio
+		}
 	default:
 		return false
 	}

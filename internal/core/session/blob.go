@@ -11,13 +11,15 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
+	"lilac/internal/model/llm"
 )
 
 const blobPrefix = "blob:sha256:"
 
 // inlineBlobs returns the message with the contents of its blobs instead of their
 // references; the history keeps the references. If a blob is gone, the model gets
-// a note. Recordings of a new message become text if the model does not hear.
+// a note. Recordings of a new message become text if the model cannot hear them, or
+// not in their format (Discord's voice messages are Ogg).
 func (r *run) inlineBlobs(ctx context.Context, m chat.Message, isNew bool) chat.Message {
 	cloned := false
 	for i, p := range m.Parts {
@@ -74,7 +76,8 @@ func (r *run) inlineBlob(ctx context.Context, p chat.Part, ref string, isNew boo
 		r.svc.opt.Logger.Warn("cannot read an attachment", "blob", ref, "error", err)
 		return gone
 	}
-	if isNew && !r.hears && strings.HasPrefix(p.MediaType, "audio/") && r.svc.opt.Transcriber != nil {
+	heard := r.hears && llm.Media{Type: p.MediaType}.AudioFormat() != ""
+	if isNew && !heard && strings.HasPrefix(p.MediaType, "audio/") && r.svc.opt.Transcriber != nil {
 		if text, ok := r.transcript(ctx, p, data); ok {
 			r.sent.Transcripts = maps.Clone(r.sent.Transcripts)
 			if r.sent.Transcripts == nil {

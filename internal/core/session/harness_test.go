@@ -32,6 +32,7 @@ type scripted struct {
 	do     script
 	window int
 	effort string
+	hears  bool
 	price  *llm.Price
 	// notes makes the script see the program's notes about the date and the like.
 	notes bool
@@ -41,7 +42,7 @@ type scripted struct {
 }
 
 func (m *scripted) Info() llm.Info {
-	return llm.Info{Provider: "test", Name: "script", ContextTokens: m.window, MaxOutputTokens: 1000, Price: m.price, Effort: m.effort}
+	return llm.Info{Provider: "test", Name: "script", ContextTokens: m.window, MaxOutputTokens: 1000, Audio: m.hears, Price: m.price, Effort: m.effort}
 }
 
 func (m *scripted) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {

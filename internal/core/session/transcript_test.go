@@ -32,16 +32,21 @@ func (f *fakeTranscriber) Transcribe(_ context.Context, _, _ string, recording [
 // A recording becomes text once. The history keeps the recording, and the model gets the same
 // text again after a restart, also when the first attempt failed.
 func TestVoiceMessageIsTranscribedOnce(t *testing.T) {
-	recording := chat.Part{Type: chat.TypeFile, Data: json.RawMessage(`"blob:sha256:ab"`), MediaType: "audio/ogg", Filename: "voice-message.ogg"}
+	const transcript = "[Transcript of the recording voice-message.ogg; it may contain errors]\nBuy milk."
 	for name, c := range map[string]struct {
+		mediaType   string
+		hears       bool // the model hears recordings
 		transcriber *fakeTranscriber
 		want        string
 	}{
-		"transcribed": {&fakeTranscriber{text: "Buy milk."}, "[Transcript of the recording voice-message.ogg; it may contain errors]\nBuy milk."},
-		"failed":      {&fakeTranscriber{}, "(The recording voice-message.ogg could not be transcribed:"},
-		"control":     {nil, ""}, // nobody transcribes, so the adapter decides
+		"transcribed":               {"audio/ogg", false, &fakeTranscriber{text: "Buy milk."}, transcript},
+		"heard, but not the format": {"audio/ogg", true, &fakeTranscriber{text: "Buy milk."}, transcript},
+		"heard":                     {"audio/mpeg", true, &fakeTranscriber{text: "Buy milk."}, ""},
+		"failed":                    {"audio/ogg", false, &fakeTranscriber{}, "(The recording voice-message.ogg could not be transcribed:"},
+		"control":                   {"audio/ogg", false, nil, ""}, // nobody transcribes, so the adapter decides
 	} {
 		t.Run(name, func(t *testing.T) {
+			recording := chat.Part{Type: chat.TypeFile, Data: json.RawMessage(`"blob:sha256:ab"`), MediaType: c.mediaType, Filename: "voice-message.ogg"}
 			var calls [][]chat.Message
 			do := func(_ context.Context, req llm.Request, _ func(string)) (chat.Message, error) {
 				calls = append(calls, req.Messages)
@@ -49,12 +54,14 @@ func TestVoiceMessageIsTranscribedOnce(t *testing.T) {
 			}
 			dir := t.TempDir()
 			start := func() *rig {
-				return newRig(t, rigOptions{dir: dir, do: do, change: func(o *session.Options) {
+				r := newRig(t, rigOptions{dir: dir, do: do, change: func(o *session.Options) {
 					o.Blobs = fakeBlobs("sound")
 					if c.transcriber != nil {
 						o.Transcriber = c.transcriber
 					}
 				}})
+				r.model.hears = c.hears
+				return r
 			}
 			r := start()
 			r.send("web:s1:r1", "m1", event.Prompt, "", func(m *event.RequestMessage) {
@@ -65,7 +72,7 @@ func TestVoiceMessageIsTranscribedOnce(t *testing.T) {
 			r = start()
 			r.send("web:s1:r2", "m2", event.Prompt, "and?")
 			r.waitForEnd("web:s1:r2")
-			if c.transcriber != nil && c.transcriber.calls != 1 {
+			if c.transcriber != nil && c.want != "" && c.transcriber.calls != 1 {
 				t.Errorf("transcribed %d times", c.transcriber.calls)
 			}
 			for i, messages := range calls {

@@ -37,7 +37,7 @@ func New(o llm.Options) *Model {
 	if o.MaxOutputTokens <= 0 {
 		o.MaxOutputTokens = defaultMaxOutput
 	}
-	o.Images = true // all models accept images
+	o.Audio = false // the protocol has no part for recordings
 	if target, ok := vertexURL(o.BaseURL, o.Model); ok {
 		return &Model{o: o, url: target, vertex: true, endpoint: wire}
 	}

@@ -41,7 +41,7 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) (encod
 			sent.MaxOutputTokens = min(sent.MaxOutputTokens, most)
 		}
 	}
-	w := writer{source: m.o.Source(), facts: facts, noReasoning: change.NoReasoning}
+	w := writer{source: m.o.Source(), facts: facts, images: m.o.Images && !facts.NoMedia, pdfs: m.o.PDFs && !facts.NoMedia, noReasoning: change.NoReasoning}
 	system, messages := w.convertMessages(req)
 	sent.Media = w.media > 0
 	markCacheBreakpoints(messages)
@@ -145,6 +145,8 @@ func markCacheBreakpoints(messages []wireMessage) {
 type writer struct {
 	source      string // see [llm.Options.Source]
 	facts       llm.Facts
+	images      bool // the model accepts images
+	pdfs        bool // and documents
 	noReasoning bool // omit the reasoning of earlier answers
 	media       int  // the number of images and documents written
 	prefix      prefixHash
@@ -240,12 +242,10 @@ func (w *writer) mediaBlock(media llm.Media) object {
 	}
 	text, isText := media.Text()
 	switch {
-	case w.facts.NoMedia && !isText:
-		return textBlock(media.Placeholder())
-	case source != nil && media.IsImage() && len(media.Base64) <= maxImageBase64:
+	case source != nil && media.IsImage() && w.images && len(media.Base64) <= maxImageBase64:
 		w.media++
 		return object{"type": "image", "source": source}
-	case source != nil && media.Type == "application/pdf":
+	case source != nil && media.Type == "application/pdf" && w.pdfs:
 		w.media++
 		block := object{"type": "document", "source": source}
 		if media.Filename != "" {
@@ -254,7 +254,7 @@ func (w *writer) mediaBlock(media llm.Media) object {
 		return block
 	case isText:
 		return textBlock(text)
-	case media.URL != "":
+	case media.URL != "" && !media.IsImage():
 		return textBlock("[File at " + media.URL + "]")
 	}
 	return textBlock(media.Placeholder())

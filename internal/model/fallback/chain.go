@@ -61,8 +61,13 @@ func New(candidates []Candidate, breakers *Breakers, now func() time.Time) *Chai
 // time. Its error ends the call.
 func (c *Chain) OnSwitch(f func(Switch) error) { c.onSwitch = f }
 
-// Info describes the model that is called.
-func (c *Chain) Info() llm.Info { return c.candidates[c.current.Load()].Info() }
+// Info describes the model that is called. Audio says whether every candidate hears recordings,
+// because the same messages may go to each of them.
+func (c *Chain) Info() llm.Info {
+	info := c.candidates[c.current.Load()].Info()
+	info.Audio = !slices.ContainsFunc(c.candidates, func(one Candidate) bool { return !one.Info().Audio })
+	return info
+}
 
 // Stream makes one call. It tries further candidates until one of them begins to answer.
 func (c *Chain) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {

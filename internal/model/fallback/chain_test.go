@@ -19,10 +19,11 @@ type fake struct {
 	name  string
 	errs  []error
 	late  bool // it fails in the middle of its answer
+	hears bool
 	calls int
 }
 
-func (f *fake) Info() llm.Info { return llm.Info{Provider: "p", Name: f.name} }
+func (f *fake) Info() llm.Info { return llm.Info{Provider: "p", Name: f.name, Audio: f.hears} }
 
 func (f *fake) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
@@ -263,5 +264,24 @@ func TestDemandedWaitsOutliveTheProcess(t *testing.T) {
 	forgetful := &world{now: start.Add(time.Minute)}
 	if text, _ := call(t, forgetful.chain(again, other)); text != "a" {
 		t.Errorf("without the breakers: %q", text)
+	}
+}
+
+// The same messages go to every model, so a recording stays one only if all of them hear it.
+func TestAChainHearsIfAllItsModelsDo(t *testing.T) {
+	var w world
+	hears, deaf := &fake{name: "a", hears: true}, &fake{name: "b"}
+	for _, c := range []struct {
+		chain *fallback.Chain
+		want  bool
+	}{
+		{w.chain(hears), true},
+		{w.chain(hears, hears), true},
+		{w.chain(hears, deaf), false},
+		{w.chain(deaf, hears), false},
+	} {
+		if got := c.chain.Info().Audio; got != c.want {
+			t.Errorf("it hears: %v, want %v", got, c.want)
+		}
 	}
 }

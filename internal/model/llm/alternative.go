@@ -20,6 +20,14 @@ type alternative struct {
 	learned *Learned
 }
 
+// Info implements [Model]. The two APIs differ in what they can send, for example recordings.
+func (a *alternative) Info() Info {
+	if a.learned.Facts().OtherAPI {
+		return a.other.Info()
+	}
+	return a.Model.Info()
+}
+
 // Stream implements [Model].
 func (a *alternative) Stream(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	if a.learned.Facts().OtherAPI {

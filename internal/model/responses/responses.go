@@ -26,6 +26,7 @@ type Model struct {
 // New returns the model. It does no I/O and reports invalid options on the first call.
 func New(o llm.Options) *Model {
 	o, endpoint := o.Endpoint("openai", "OpenAI")
+	o.Audio = false // the protocol has no part for recordings
 	return &Model{o: o, url: responsesURL(o.BaseURL), endpoint: endpoint}
 }
 

@@ -50,6 +50,9 @@ func (c *Config) Facts() *catalog.Catalog {
 
 // applyFacts fills in what the catalog knows about a model.
 func (m *ModelChoice) applyFacts(facts catalog.Model, known bool) {
+	if !known && m.Type == Anthropic {
+		facts.Images, facts.PDFs = true, true // all of Anthropic's models; a refusal is remembered
+	}
 	m.Facts, m.ContextUnknown = facts, !known || facts.ContextTokens == 0
 	m.ContextTokens, m.MaxOutputTokens, m.Images = facts.ContextTokens, facts.MaxOutputTokens, facts.Images
 	if m.ContextTokens == 0 {

@@ -38,7 +38,7 @@ type build func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm
 var adapters = map[string]build{
 	"anthropic": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
 		return anthropic.New(llm.Options{
-			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
+			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, PDFs: true, HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},
