@@ -66,16 +66,19 @@ func (m Said) ToolTexts() (all []string) {
 
 // RequestInfo holds the fields of a request that tests use.
 type RequestInfo struct {
-	ID         string `json:"id"`
-	State      string `json:"state"`
-	Detail     string `json:"detail"`
-	Steps      int    `json:"steps"`
-	Recoveries int    `json:"recoveries"`
-	Entries    []struct {
-		Kind string          `json:"kind"`
-		Step int             `json:"step"`
-		Data json.RawMessage `json:"data"`
-	} `json:"entries"`
+	ID         string  `json:"id"`
+	State      string  `json:"state"`
+	Detail     string  `json:"detail"`
+	Steps      int     `json:"steps"`
+	Recoveries int     `json:"recoveries"`
+	Entries    []Entry `json:"entries"`
+}
+
+// Entry is an entry of a request's journal.
+type Entry struct {
+	Kind string          `json:"kind"`
+	Step int             `json:"step"`
+	Data json.RawMessage `json:"data"`
 }
 
 // NewSession creates a web conversation.

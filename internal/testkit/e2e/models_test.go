@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,11 +28,8 @@ func always(script llmtest.Script) func(llmtest.Request) llmtest.Script {
 }
 
 type modelRecord struct {
-	Model   string `json:"model"`
-	Entries []struct {
-		Kind string          `json:"kind"`
-		Data json.RawMessage `json:"data"`
-	} `json:"entries"`
+	Model   string      `json:"model"`
+	Entries []e2e.Entry `json:"entries"`
 }
 
 func recordOf(s *e2e.Server, requestID string) (r modelRecord) {
@@ -55,11 +51,7 @@ func TestAnotherModelTakesOverAndTheAnswerSaysSo(t *testing.T) {
 	id := e2e.RequestID(d.General, asked)
 	s.WaitEnded(id, answerWithin)
 	r := recordOf(s, id)
-	switched := slices.IndexFunc(r.Entries, func(e struct {
-		Kind string          `json:"kind"`
-		Data json.RawMessage `json:"data"`
-	},
-	) bool {
+	switched := slices.IndexFunc(r.Entries, func(e e2e.Entry) bool {
 		return e.Kind == "model_switched" && strings.Contains(string(e.Data), "on fire")
 	})
 	if r.Model != "anthropic/second" || switched < 0 || first.Count() != 1 {

@@ -264,14 +264,7 @@ func endWhileHeld(t *testing.T, bus e2e.Engine, words string, sums bool) {
 	if len(told) != 1 || story.State != "done" {
 		t.Errorf("%d ends were told; the request is %s (%s)", len(told), story.State, story.Detail)
 	}
-	compacted := slices.ContainsFunc(story.Entries, func(e struct {
-		Kind string          `json:"kind"`
-		Step int             `json:"step"`
-		Data json.RawMessage `json:"data"`
-	},
-	) bool {
-		return e.Kind == "compacted"
-	})
+	compacted := slices.ContainsFunc(story.Entries, func(e e2e.Entry) bool { return e.Kind == "compacted" })
 	if compacted != sums {
 		t.Errorf("the conversation was summed up: %v", compacted)
 	}

@@ -206,3 +206,8 @@ func (h Host) ReasoningDelta(text string) map[string]any {
 	}
 	return map[string]any{h.reasoningField: text}
 }
+
+var position = regexp.MustCompile(`(messages|tool_calls)[\[.]\d+`)
+
+// RefusalKind returns a refusal without positions: two refusals of one kind have the same.
+func RefusalKind(refusal string) string { return position.ReplaceAllString(refusal, "$1") }

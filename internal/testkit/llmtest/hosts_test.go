@@ -128,10 +128,7 @@ func TestConversationWithEveryHost(t *testing.T) {
 			}
 			kinds := map[string]bool{}
 			for _, r := range s.refused {
-				key := r
-				if i := strings.Index(r, "messages["); i >= 0 { // the position does not matter
-					key = r[:i] + strings.TrimLeft(r[i+len("messages["):], "0123456789")
-				}
+				key := llmtest.RefusalKind(r)
 				if kinds[key] {
 					t.Errorf("refused twice: %s", r)
 				}

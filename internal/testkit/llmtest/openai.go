@@ -24,7 +24,11 @@ func (s *stream) openai(req Request) {
 	}
 	for _, t := range sc.Reasoning {
 		s.pause(sc.Delay)
-		chunk(object{"reasoning_content": t, "content": nil}, nil)
+		delta := object{"reasoning_content": t, "content": nil}
+		if s.host != nil {
+			delta = s.host.ReasoningDelta(t)
+		}
+		chunk(delta, nil)
 	}
 	for _, t := range sc.Text {
 		s.pause(sc.Delay)

@@ -26,6 +26,9 @@ type Options struct {
 	// AllowInvalid accepts bodies that the providers refuse: with unknown fields, or calls of
 	// tools without results. By default, the server refuses them.
 	AllowInvalid bool
+	// Host makes the server speak that dialect of chat completions, and refuse what the host
+	// refuses, instead of checking bodies against OpenAI's description.
+	Host *Host
 	// BillCache makes the server report usage like a provider with a prompt cache: the
 	// input is the size of the request, and what an earlier request began with is read from
 	// the cache.
@@ -58,6 +61,7 @@ type Server struct {
 	growth   growth
 	changes  []string
 	invalid  []string
+	refused  []string
 	cache    cache
 }
 
@@ -134,7 +138,7 @@ func (s *Server) checkBody(req Request) string {
 	if s.options.DiscardRequests || s.options.AllowInvalid {
 		return ""
 	}
-	err := CheckBody(req.Protocol, req.Body)
+	err := s.options.check(req)
 	if err == nil {
 		return ""
 	}
@@ -143,6 +147,42 @@ func (s *Server) checkBody(req Request) string {
 	defer s.mu.Unlock()
 	s.invalid = append(s.invalid, problem)
 	return problem
+}
+
+// check reports what is invalid in a body that a host has not refused.
+func (o Options) check(req Request) error {
+	if o.Host == nil {
+		return CheckBody(req.Protocol, req.Body)
+	}
+	if unknown := o.Host.Unknown(req.Body); unknown != "" {
+		return errors.New("a field that the host ignores: " + unknown)
+	}
+	return checkResults(req.Protocol, req.Body)
+}
+
+// Refused lists the refusals of the host, which the caller is expected to learn from.
+func (s *Server) Refused() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.refused)
+}
+
+// refuse answers a call that the host does not accept, and reports whether it did.
+func (s *Server) refuse(w http.ResponseWriter, req Request) bool {
+	if s.options.Host == nil {
+		return false
+	}
+	status, body := s.options.Host.Refuse(req.Body)
+	if status == 0 {
+		return false
+	}
+	s.mu.Lock()
+	s.refused = append(s.refused, body)
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // the caller may have disconnected
+	return true
 }
 
 // Changes lists the calls that changed a conversation before an earlier answer.
@@ -211,6 +251,9 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 	}
 	req.At, req.Header = at, r.Header.Clone()
 	s.record(&req)
+	if s.refuse(w, req) {
+		return
+	}
 	if problem := s.checkBody(req); problem != "" {
 		writeError(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: problem})
 		return
@@ -226,7 +269,7 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 			return
 		}
 	}
-	out := &stream{w: w, control: http.NewResponseController(w), done: r.Context().Done(), script: script}
+	out := &stream{w: w, control: http.NewResponseController(w), done: r.Context().Done(), script: script, host: s.options.Host}
 	out.pause(script.Wait)
 	switch {
 	case script.Reset:
@@ -277,6 +320,7 @@ type stream struct {
 	control *http.ResponseController
 	done    <-chan struct{}
 	script  Script
+	host    *Host // nil for OpenAI's own dialect
 	sent    int
 	err     error
 }
