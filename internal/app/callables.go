@@ -12,9 +12,11 @@ import (
 	"slices"
 
 	"lilac/internal/agent/builtin"
+	"lilac/internal/agent/egress"
 	"lilac/internal/agent/rundir"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
+	"lilac/internal/agent/web"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
@@ -143,7 +145,20 @@ func (c *toolService) callableSurfaces() (out callables.Surfaces) {
 // families returns all callables.
 func (c *toolService) families(files *builtin.Attachments) []toolserver.Callable {
 	surfaces := c.callableSurfaces()
-	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{c.base}), callables.Workflow(surfaces, c.workflows, c.asker), callables.Background(backgroundTasks{c.base}), callables.Attachments(files), callables.Skills(c.readSkill), remembered{c.base}.callables().Callables())
+	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{c.base}), callables.Workflow(surfaces, c.workflows, c.asker), callables.Background(backgroundTasks{c.base}), callables.Attachments(files), callables.Skills(c.readSkill), remembered{c.base}.callables().Callables(), internet(c.Config.Web))
+}
+
+// internet returns the callables web.* that the operator has configured.
+func internet(s web.Settings) []toolserver.Callable {
+	var reader *web.Reader
+	var searcher *web.Searcher
+	if len(s.Hosts) > 0 {
+		reader = web.NewReader(s.Hosts, egress.FetchOptions{})
+	}
+	if s.Search.Provider != "" {
+		searcher = &web.Searcher{Settings: s.Search}
+	}
+	return callables.Internet(reader, searcher)
 }
 
 // publisher publishes the events that commands emit.

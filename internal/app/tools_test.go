@@ -13,6 +13,7 @@ import (
 
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
+	"lilac/internal/agent/web"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/operate/config"
 	"lilac/internal/serve/toolserver"
@@ -119,6 +120,7 @@ func TestTheConfigurationKnowsAllToolsAndCallables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Web = web.Settings{Hosts: []string{"*"}, Search: web.SearchSettings{Provider: "brave", APIKey: "key"}}
 	var names []string
 	p, err := build(context.Background(), Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Seams: Seams{Tools: func(tools []tool.Tool) []tool.Tool {
 		for _, one := range tools {

@@ -24,5 +24,5 @@
 // All types are safe for concurrent use. A Gate belongs to one command: its mutex guards
 // its counters, and Close waits for its connections. The package imports only
 // foundation packages; app opens the proxy, builtin opens a gate for each command, and
-// discord uses a fetcher.
+// discord and web use fetchers.
 package egress

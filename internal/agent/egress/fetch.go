@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -24,8 +25,11 @@ import (
 type FetchOptions struct {
 	// Hosts lists the hosts to download from. A name without a port is reached over
 	// TLS on port 443. A name or an address with a port is reached with the scheme
-	// of the URL; such an address may belong to this machine.
+	// of the URL; such an address may belong to this machine. "*.example.org" is any name
+	// below a name, and "*" any name, but no address.
 	Hosts []string
+	// Header is sent with each request.
+	Header http.Header
 	// Time limits one file with its redirects; zero means DefaultFetchTime.
 	Time time.Duration
 	// Resolve looks up a name; nil means the system's resolver.
@@ -60,6 +64,10 @@ type Fetched struct {
 	Data []byte
 	// MimeType is the type that the host reported, without parameters; it may be empty.
 	MimeType string
+	// ContentType is what the host reported, with parameters.
+	ContentType string
+	// URL is the address that answered, after redirects.
+	URL string
 }
 
 // Fetcher downloads files from listed hosts. It checks every address, also of a
@@ -106,7 +114,11 @@ func (f *Fetcher) Allows(u *url.URL) bool {
 		return false
 	}
 	if u.Port() == "" {
-		return u.Scheme == "https" && slices.Contains(f.o.Hosts, normal(u.Hostname()))
+		host := normal(u.Hostname())
+		return u.Scheme == "https" && slices.ContainsFunc(f.o.Hosts, func(listed string) bool {
+			below, wild := strings.CutPrefix(listed, "*")
+			return listed == host || wild && !isAddress(host) && strings.HasSuffix(host, below)
+		})
 	}
 	return (u.Scheme == "http" || u.Scheme == "https") && slices.Contains(f.o.Hosts, u.Host)
 }
@@ -124,6 +136,7 @@ func (f *Fetcher) Fetch(ctx context.Context, address string, most int64) (Fetche
 	if err != nil {
 		return Fetched{}, fmt.Errorf("ask for a file: %w", err)
 	}
+	maps.Copy(request.Header, f.o.Header)
 	request.Header.Set("Accept-Encoding", "identity")
 	response, err := f.client.Do(request)
 	if err != nil {
@@ -148,8 +161,9 @@ func (f *Fetcher) Fetch(ctx context.Context, address string, most int64) (Fetche
 	if int64(len(data)) > most {
 		return Fetched{}, fault.New(fault.TooLarge, "It has more than %d bytes, and no larger files are fetched.", most)
 	}
-	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-	return Fetched{Data: data, MimeType: strings.ToLower(strings.TrimSpace(kind))}, nil
+	reported := response.Header.Get("Content-Type")
+	kind, _, _ := strings.Cut(reported, ";")
+	return Fetched{Data: data, MimeType: strings.ToLower(strings.TrimSpace(kind)), ContentType: reported, URL: response.Request.URL.String()}, nil
 }
 
 func tooLarge(size, most int64) error {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -274,5 +275,32 @@ func TestHostThatIsSlowIsGivenUp(t *testing.T) {
 	cancel()
 	if _, err := f.Fetch(ctx, server.URL, 100); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
+	}
+}
+
+func TestListsOfNamesHaveWildcards(t *testing.T) {
+	for _, c := range []struct {
+		listed, address string
+		want            bool
+	}{
+		{"*.wiki.test", "https://en.wiki.test/x", true},
+		{"*.wiki.test", "https://a.en.wiki.test/x", true},
+		{"*.wiki.test", "https://wiki.test/x", false},
+		{"*.wiki.test", "https://evilwiki.test/x", false},
+		{"*.wiki.test", "https://en.wiki.test.evil.org/x", false},
+		{"*", "https://any.test/x", true},
+		{"*", "http://any.test/x", false},
+		{"*", "https://any.test:8443/x", false},
+		{"*", "https://1.1.1.1/x", false},
+		{"*", "https://[2606:4700:4700::1111]/x", false},
+		{"*", "https://u@any.test/x", false},
+	} {
+		u, err := url.Parse(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := NewFetcher(FetchOptions{Hosts: []string{c.listed}}).Allows(u); got != c.want {
+			t.Errorf("%s allows %s: %v", c.listed, c.address, got)
+		}
 	}
 }

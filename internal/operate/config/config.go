@@ -6,6 +6,7 @@ import (
 
 	"lilac/internal/agent/mcpclient"
 	"lilac/internal/agent/sandbox"
+	"lilac/internal/agent/web"
 	"lilac/internal/core/clock"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/files"
@@ -34,6 +35,7 @@ type Config struct {
 	Model          ModelList                         `json:"model,omitempty" jsonschema:"The model that answers, as provider/model, or a list of models: each takes over while those before it fail. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
 	Providers      map[string]Provider               `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
 	Models         map[string]Model                  `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override those of the catalog."`
+	Web            web.Settings                      `json:"web,omitempty" jsonschema:"What the agent may read and search on the web."`
 	Transcription  Transcription                     `json:"transcription,omitempty" jsonschema:"An endpoint that turns voice messages into text, for models that do not accept audio."`
 	Catalog        string                            `json:"catalog,omitempty" jsonschema:"A file with facts about models (windows, output limits, prices, capabilities) in the shape of https://models.dev/api.json. It replaces the built-in catalog."`
 	Limits         session.LimitsConfig              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`

@@ -61,6 +61,7 @@ var KnownTools = []string{
 	"surface.messages.delete", "surface.messages.edit", "surface.messages.list", "surface.messages.read", "surface.messages.search", "surface.messages.send",
 	"surface.reactions.add", "surface.reactions.list", "surface.reactions.remove", "surface.sessions.list",
 	"task.list", "task.output", "task.start", "task.stop",
+	"web.fetch", "web.search",
 	"workflow.cancel", "workflow.create", "workflow.get", "workflow.list", "workflow.schedule", "workflow.send_and_wait", "workflow.task.create", "workflow.wait_for_reply",
 }
 

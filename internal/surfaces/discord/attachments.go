@@ -38,7 +38,7 @@ func (a *attachments) fetch(ctx context.Context, f surface.Attachment, most int6
 			got, err = a.fetcher.Fetch(ctx, renewed, most)
 		}
 	}
-	return surface.Fetched(got), err
+	return surface.Fetched{Data: got.Data, MimeType: got.MimeType}, err
 }
 
 // renewURL returns a URL of the file that has not expired.

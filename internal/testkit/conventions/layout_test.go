@@ -56,6 +56,7 @@ var neighbors = map[string]string{
 	"agent/sandbox":   "agent/egress",
 	"agent/builtin":   "agent/tool agent/sandbox agent/egress",
 	"agent/mcpclient": "agent/sandbox agent/egress",
+	"agent/web":       "agent/egress",
 
 	"core/clock":       "core/environment core/kernel",
 	"core/files":       "core/environment",
