@@ -47,7 +47,7 @@ var markdown = goldmark.New(
 		parser.WithParagraphTransformers(util.Prioritized(boundedDefinitions{parser.LinkReferenceParagraphTransformer}, 100)),
 		parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000)),
 	)),
-	goldmark.WithExtensions(boundedTables{}, extension.Strikethrough, extension.Linkify, extension.TaskList),
+	goldmark.WithExtensions(boundedTables{}, extension.Strikethrough, extension.Linkify, extension.TaskList, codeBlocks{}),
 )
 
 // RenderMarkdown renders text of a model or a person as HTML that is safe to show.

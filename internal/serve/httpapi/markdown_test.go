@@ -10,7 +10,10 @@ import (
 func TestRenderMarkdown(t *testing.T) {
 	for name, c := range map[string]struct{ in, want, not string }{
 		"emphasis":            {"**a**", "<strong>a</strong>", ""},
-		"code":                {"```go\nx < y\n```", `<pre><code class="language-go">x &lt; y`, ""},
+		"code":                {"```go title=x\nif x < 1\n```", `<pre data-language="go"><code><span class="code-keyword">if</span> x &lt; <span class="code-number">1</span>` + "\n</code></pre>", ""},
+		"code, open":          {"```\nx < y", "<pre><code>x &lt; y\n</code></pre>", "data-language"},
+		"code, evil language": {"```\"><script>x</script>\nx\n```", `<pre data-language="&#34;&gt;&lt;script&gt;x&lt;/script&gt;">`, "<script"},
+		"code, evil words":    {"```go\n\"<script>\"\n```", `<span class="code-literal">&#34;&lt;script&gt;&#34;</span>`, "<script"},
 		"table":               {"|a|b|\n|-|-|\n|1|2|", "<table>", ""},
 		"aligned columns":     {"|a|b|\n|-:|:-:|\n|1|2|", `<td align="right">1</td>`, "style"},
 		"link":                {"[a](https://x.example)", `href="https://x.example" rel="noopener noreferrer nofollow"`, ""},

@@ -14,8 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yuin/goldmark"
-
+	"lilac/internal/serve/httpapi"
 	"lilac/internal/serve/webui"
 	"lilac/internal/testkit/freeport"
 )
@@ -249,9 +248,11 @@ func (f *fake) routes() http.Handler {
 	api("POST /render", func(_ http.ResponseWriter, r *http.Request) any {
 		var in struct{ Text string }
 		_ = json.NewDecoder(r.Body).Decode(&in)
-		var out bytes.Buffer
-		_ = goldmark.Convert([]byte(in.Text), &out)
-		return object{"html": out.String()}
+		html, err := httpapi.RenderMarkdown(in.Text)
+		if err != nil {
+			return err
+		}
+		return object{"html": html}
 	})
 	api("GET /events", f.stream)
 	f.viewRoutes(api)

@@ -6,8 +6,5 @@
 // encode, are removed. [Complete] finds how much of a text that is still growing can no
 // longer change its appearance.
 //
-// Code is highlighted by a small tokenizer that knows comments, strings, numbers, and the
-// keywords of common languages (docs/decisions/0012-the-terminal.md says why).
-//
 // All functions are pure and safe for concurrent use.
 package markdown

@@ -155,7 +155,7 @@ func (r *renderer) code(n ast.Node, language string, width int) (out []line) {
 		segment := n.Lines().At(i)
 		source.Write(segment.Value(r.source))
 	}
-	for _, l := range highlight(strings.TrimRight(source.String(), "\n"), language, r.styles) {
+	for _, l := range highlighted(strings.TrimRight(source.String(), "\n"), language, r.styles) {
 		for _, part := range breakAt(l, narrower(width, 2)) {
 			out = append(out, append(line{{"  ", r.styles.Text}}, part...))
 		}

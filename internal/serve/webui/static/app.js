@@ -5,10 +5,13 @@ import * as api from './api.js';
 import { Conversation } from './conversation.js';
 import * as deadLetters from './deadletters.js';
 import { askForModel, askForText, confirmed } from './dialog.js';
+import { choices, choose } from './display.js';
 import { el } from './element.js';
 import * as events from './events.js';
 import * as health from './health.js';
 import { Hub } from './hub.js';
+import { Jump } from './jump.js';
+import { listen, showHelp } from './keys.js';
 import { Names } from './names.js';
 import * as places from './places.js';
 import * as requests from './requests.js';
@@ -225,6 +228,33 @@ function begin() {
   conversation.composer.text.focus();
 }
 
+// --- the keyboard -----------------------------------------------------------
+
+// targets lists what the dialog that jumps offers.
+function targets() {
+  const here = get('talk').hidden ? null : sessionOf(conversation.id);
+  const does = (title, run) => ({ name: title, kind: 'action', run });
+  return [
+    does('New conversation', begin),
+    ...(conversation.busy ? [does('Stop the answer', () => conversation.stop())] : []),
+    ...(here ? [does('Rename this conversation', () => rename(here)), does('Choose the model', () => pickModel(here))] : []),
+    ...sessions.map((s) => ({ name: titleOf(s), kind: 'conversation', run: () => go(to(['s', s.id])) })),
+    ...[...get('views').querySelectorAll('a')].map((a) => ({ name: a.textContent, kind: 'view', run: () => go(a.getAttribute('href')) })),
+    ...choices.theme.map((v) => does(`Theme: ${v}`, () => choose('theme', v))),
+    ...choices.text.map((v) => does(`Text size: ${v}`, () => choose('text', v))),
+    does('Display and keyboard', showHelp),
+  ];
+}
+
+const jump = new Jump(targets);
+
+listen({
+  jump: () => jump.open(),
+  begin,
+  stop: () => !get('talk').hidden && !get('side').classList.contains('open') && conversation.busy && (conversation.stop(), true),
+  last: () => conversation.takeLast(),
+});
+
 // --- errors and the connection ----------------------------------------------
 
 function problem(sentence) {
@@ -292,6 +322,7 @@ async function warn() {
 
 // --- start ------------------------------------------------------------------
 
+get('help').addEventListener('click', showHelp);
 get('rename').addEventListener('click', () => rename(sessionOf(conversation.id)));
 get('model').addEventListener('click', () => pickModel(sessionOf(conversation.id)));
 get('skip').addEventListener('click', (e) => {

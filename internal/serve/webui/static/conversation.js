@@ -394,6 +394,20 @@ export class Conversation {
     setTimeout(() => { word.data = 'Copy'; }, 2000);
   }
 
+  // busy reports whether an answer of this conversation can be stopped.
+  get busy() {
+    return Boolean(this.id) && reduce.isBusy(this.state);
+  }
+
+  // takeLast puts the text of the person's last message into the message box. It returns false if
+  // there is none.
+  takeLast() {
+    const text = this.state.requests.flatMap((r) => r.blocks).findLast((b) => b.kind === 'user' && b.text)?.text;
+    if (!text) return false;
+    this.composer.fill(text);
+    return true;
+  }
+
   async stop() {
     this.hooks.problem('');
     this.composer.stopButton.disabled = true;

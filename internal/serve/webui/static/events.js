@@ -56,7 +56,7 @@ export function open(root, { parts, query }, page) {
     el('label', { className: 'field' }, el('span', {}, 'Conversation'), session),
     field('text', 'Text', 'any text in the event'), pause);
   const statusLine = el('p', { className: 'quiet', id: 'events-status' });
-  const list = el('ol', { className: 'events', 'aria-label': 'Events, newest first' });
+  const list = el('div', { className: 'events', role: 'group', 'aria-label': 'Events, newest first' });
   root.append(filters, statusLine, list);
 
   let held = null; // while paused: the frames in memory at that time, and the number of the newest

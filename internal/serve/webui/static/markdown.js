@@ -1,11 +1,14 @@
-// Shows a growing text as Markdown. New text appears immediately as plain text. The
-// server renders it in the background, at most every 150 ms and one text at a time,
-// and the result replaces the plain text.
+// Shows a growing text as Markdown. New words appear immediately as plain text. The
+// server renders the text in the background, at most every 150 ms and one text at a time,
+// and the result replaces the plain text. New text with characters that Markdown may treat
+// as marks appears when it is rendered, so that no half of a mark or a table is shown.
 //
 // A long text is split at paragraphs outside code, so that a delta costs the rendering
 // of its section only. The finished text is rendered once as a whole.
 
 import { render } from './api.js';
+import { copy } from './clipboard.js';
+import { el } from './element.js';
 
 const interval = 150;
 const pieceLength = 3000;
@@ -38,6 +41,7 @@ export class Markdown {
     this.piece = { box, tail, text, drawn: 0 };
     if (text) tail.append(text);
     this.pieces.push(this.piece);
+    this.hideMarks();
   }
 
   append(text) {
@@ -45,7 +49,13 @@ export class Markdown {
     this.text += text;
     this.piece.text += text;
     this.piece.tail.append(text);
+    this.hideMarks();
     this.wake();
+  }
+
+  // hideMarks hides new text that may be marks, unless the server does not render it.
+  hideMarks() {
+    for (const { tail } of this.pieces) tail.hidden = !this.failed && /[\n`*_~|#<>[\]&\\:+-]|^\s*\d+[.)]/.test(tail.textContent);
   }
 
   // show displays markup that the server sent with the stored message.
@@ -82,6 +92,7 @@ export class Markdown {
     } catch {
       // The plain text stays; retry later.
       this.failed = (this.failed ?? 0) + 1;
+      this.hideMarks();
     }
     this.busy = false;
     const took = performance.now() - began;
@@ -124,19 +135,24 @@ export class Markdown {
     piece.box.replaceChildren(...parse(html));
     const last = lastWords(piece.box);
     // Markup ends code with a line break; more text may belong to the same line.
-    if (last.localName === 'code' && /[^\n`~]$/.test(piece.text.slice(0, length))) last.lastChild.data = last.lastChild.data.replace(/\n$/, '');
+    if (last.localName === 'code' && /[^\n`~]$/.test(piece.text.slice(0, length))) {
+      let words = last;
+      while (words.lastChild) words = words.lastChild;
+      words.data = words.data?.replace(/\n$/, '');
+    }
     last.append(piece.tail);
+    this.hideMarks();
   }
 }
 
 // lastWords finds the element that text which is not rendered yet continues.
 function lastWords(box) {
   let node = box;
-  while (node.lastElementChild?.matches('p, ul, ol, li, blockquote, pre, pre > code') &&
+  while (node.lastElementChild?.matches('p, ul, ol, li, blockquote, .code, pre, pre > code') &&
     (node.lastChild === node.lastElementChild || !node.lastChild.textContent.trim())) {
     node = node.lastElementChild;
   }
-  return node.matches('ul, ol, pre') ? box : node;
+  return node.matches('ul, ol, .code, pre') ? box : node;
 }
 
 // boundary finds the last blank line that is outside code and before a line that
@@ -167,7 +183,12 @@ function parse(html) {
     link.rel = 'noopener noreferrer';
   }
   for (const block of body.children) block.dir = 'auto';
-  for (const code of body.querySelectorAll('pre')) Object.assign(code, { tabIndex: 0, dir: 'ltr' });
+  for (const code of body.querySelectorAll('pre')) {
+    Object.assign(code, { tabIndex: 0, dir: 'ltr' });
+    const box = el('div', { className: 'code' }, el('div', { className: 'code-head' }, el('span', {}, code.dataset.language ?? ''), copyButton(code)));
+    code.replaceWith(box);
+    box.append(code);
+  }
   for (const table of body.querySelectorAll('table')) {
     const box = body.ownerDocument.createElement('div');
     box.className = 'wide';
@@ -178,4 +199,13 @@ function parse(html) {
     box.append(table);
   }
   return [...body.childNodes];
+}
+
+function copyButton(code) {
+  const button = el('button', { type: 'button', className: 'plain', 'aria-label': 'Copy this code' }, 'Copy');
+  button.addEventListener('click', async () => {
+    button.textContent = (await copy(code.textContent.replace(/\n$/, ''))) ? 'Copied' : 'Not allowed';
+    setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+  });
+  return button;
 }

@@ -1,0 +1,100 @@
+package webui_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"lilac/internal/testkit/webuitest"
+)
+
+// press presses a key with modifiers: 2 is Ctrl, 8 is Shift.
+func press(p *webuitest.Tab, key string, modifiers int64) {
+	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeRawKeyDown, Key: key, Modifiers: modifiers}
+		if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, down); err != nil {
+			return err
+		}
+		down.Type = input.DispatchKeyEventTypeKeyUp
+		_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, down)
+		return err
+	}))
+}
+
+func TestTheKeyboardJumps(t *testing.T) {
+	t.Parallel()
+	f, p := furnished(t, "", "#/s/s1", 1100, 760)
+	f.streaming()
+	p.Until("the list is there", "document.querySelectorAll('#list a').length === 2")
+	press(p, "k", 2)
+	p.Until("it is open", "document.getElementById('jump').open && document.activeElement.matches('#jump input')")
+	p.Picture("jump", false)
+	p.Do(chromedp.SendKeys("#jump input", "dead view"))
+	p.Until("one view is left", "document.querySelectorAll('#jump li').length === 1")
+	p.Press("Enter")
+	p.Until("it is there", "location.hash === '#/dead' && !document.getElementById('jump').open")
+
+	press(p, "k", 2)
+	p.Do(chromedp.SendKeys("#jump input", "nothing of this name"))
+	p.Until("it says so", "document.querySelector('#jump li').textContent === 'Nothing found'")
+	p.Press("Enter") // does nothing
+	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.Until("it is closed", "!document.getElementById('jump').open")
+
+	press(p, "O", 2|8)
+	p.Until("a new conversation begins", "location.hash === '#/' && document.activeElement.id === 'text'")
+}
+
+func TestTheKeyboardStopsAnAnswerAndTakesTheLastMessage(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	answered(f, "done")
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("the answer is there", "document.querySelector('[data-message=a0]')")
+	f.streaming()
+	p.Do(chromedp.Focus("#text"))
+	p.Do(chromedp.KeyEvent(kb.Escape)) // nothing runs
+	press(p, "ArrowUp", 0)
+	p.Until("the message is in the box", "document.getElementById('text').value === 'Where do *dandelions* grow?'")
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('text').value = 'mine'"))
+	press(p, "ArrowUp", 0)
+	p.Until("what I write stays", "document.getElementById('text').value === 'mine'")
+
+	f.emit("stream.start", object{"requestId": "web:s1:m9"})
+	p.Until("it can be stopped", "!document.getElementById('running').hidden")
+	press(p, "k", 2)
+	p.Until("the dialog is open", "document.getElementById('jump').open")
+	p.Do(chromedp.KeyEvent(kb.Escape)) // closes the dialog only
+	p.Until("it is closed", "!document.getElementById('jump').open")
+	f.set(func() {
+		if len(f.cancels) != 0 {
+			t.Errorf("a key for the dialog stopped %q", f.cancels)
+		}
+	})
+	p.Do(chromedp.KeyEvent(kb.Escape))
+	f.until("the answer is stopped", func() bool { return len(f.cancels) == 1 && f.cancels[0] == "web:s1:m9" })
+}
+
+func TestTheThemeIsChosenAndKept(t *testing.T) {
+	t.Parallel()
+	_, p := furnished(t, "", "#/health", 1100, 760)
+	p.Media(false, true)
+	p.Until("the view is there", "document.querySelector('.table')")
+	const background = "getComputedStyle(document.body).backgroundColor"
+	light := webuitest.Eval[string](p, background)
+	press(p, "?", 0)
+	p.Until("the dialog is open", "document.getElementById('keys')?.open")
+	p.Picture("keys", false)
+	p.Do(chromedp.Evaluate[chromedp.Void](`for (const s of document.querySelectorAll('#keys select')) { s.value = s.value === 'system' ? 'dark' : 'large'; s.dispatchEvent(new Event('change')); }`))
+	p.Until("it is dark and large", background+" !== '"+light+"' && getComputedStyle(document.documentElement).fontSize === '18px'")
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.reload()"))
+	p.Until("it stays so", "document.body && document.querySelector('.table') && "+background+" !== '"+light+"'")
+	p.Media(true, true)
+	dark := webuitest.Eval[string](p, background)
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('help').click(); const s = document.querySelector('#keys select'); s.value = 'light'; s.dispatchEvent(new Event('change'))"))
+	p.Until("light wins over the system's dark", background+" === '"+light+"' && '"+dark+"' !== '"+light+"'")
+}

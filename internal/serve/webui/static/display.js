@@ -1,0 +1,21 @@
+// What the person chose for the display: the theme and the size of the text. theme.js applies it
+// when the page opens.
+
+const usual = { theme: 'system', text: 'normal' };
+
+export const choices = { theme: ['system', 'light', 'dark'], text: ['small', 'normal', 'large', 'largest'] };
+
+export const chosen = (name) => document.documentElement.dataset[name] ?? usual[name];
+
+// choose applies and keeps a choice.
+export function choose(name, value) {
+  const { dataset } = document.documentElement;
+  if (value === usual[name]) delete dataset[name];
+  else dataset[name] = value;
+  const kept = Object.fromEntries(Object.keys(choices).filter((n) => dataset[n]).map((n) => [n, dataset[n]]));
+  try {
+    localStorage.setItem('lilac.display', JSON.stringify(kept));
+  } catch {
+    // The browser keeps nothing for this page; the choice holds until it is closed.
+  }
+}

@@ -1,0 +1,62 @@
+// The keyboard shortcuts, and the dialog that shows them and the choices for the display.
+
+import { choices, choose, chosen } from './display.js';
+import { el } from './element.js';
+
+const apple = /Mac|iPhone|iPad/.test(navigator.platform);
+const command = apple ? '⌘' : 'Ctrl';
+
+const shortcuts = [
+  [[command, 'K'], 'Jump to a conversation, a view, or an action'],
+  [[command, 'Shift', 'O'], 'New conversation'],
+  [['Esc'], 'Stop the answer'],
+  [['↑'], 'Put your last message into the empty message box'],
+  [['Enter'], 'Send'],
+  [['Shift', 'Enter'], 'New line'],
+  [['F2'], 'Rename the selected conversation in the list'],
+  [['Delete'], 'Delete the selected conversation in the list'],
+  [['?'], 'Show this'],
+];
+
+const labels = { theme: 'Theme', text: 'Text size' };
+
+function field(name) {
+  const select = el('select', { onchange: () => choose(name, select.value) }, ...choices[name].map((v) => new Option(v, v, false, v === chosen(name))));
+  return el('label', { className: 'field' }, el('span', {}, labels[name]), select);
+}
+
+let dialog;
+
+// showHelp shows the shortcuts and the display.
+export function showHelp() {
+  if (document.querySelector('dialog[open]')) return;
+  dialog?.remove();
+  const keys = shortcuts.flatMap(([combination, what]) => [
+    el('dt', {}, ...combination.flatMap((k, i) => [i ? ' ' : '', el('kbd', {}, k)])), el('dd', {}, what),
+  ]);
+  dialog = el('dialog', { className: 'ask keys', id: 'keys', 'aria-labelledby': 'keys-title' },
+    el('h2', { id: 'keys-title' }, 'Display and keyboard'), ...Object.keys(choices).map(field), el('dl', {}, ...keys),
+    el('form', { method: 'dialog', className: 'buttons' }, el('button', { type: 'submit' }, 'Close')));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+const writes = (node) => Boolean(node?.closest?.('input, textarea, select, [contenteditable]'));
+
+// listen calls the actions of the shortcuts: jump(), begin(), stop(), and last(). stop and last
+// return false if there is nothing to do.
+export function listen({ jump, begin, stop, last }) {
+  addEventListener('keydown', (e) => {
+    if (e.isComposing || e.defaultPrevented || document.querySelector('dialog[open]')) return;
+    const held = apple ? e.metaKey && !e.ctrlKey : e.ctrlKey && !e.metaKey;
+    const key = e.key.toLowerCase();
+    if (held && !e.altKey && key === 'k' && !e.shiftKey) jump();
+    else if (held && !e.altKey && key === 'o' && e.shiftKey) begin();
+    else if (e.ctrlKey || e.metaKey || e.altKey) return;
+    else if (key === '?' && !writes(e.target)) showHelp();
+    else if (key === 'escape' && stop()) ;
+    else if (key === 'arrowup' && !e.shiftKey && e.target.id === 'text' && !e.target.value && last()) ;
+    else return;
+    e.preventDefault();
+  });
+}
