@@ -114,6 +114,28 @@ func (Requests) Requests(q db.Queryer, sessionID string, limit int, before strin
 	return out, wrap("list requests", err)
 }
 
+// Consumed lists what the newest requests since a time (Unix milliseconds) have used, at most limit
+// of them, newest first. It skips damaged usage.
+func (Requests) Consumed(q db.Queryer, since int64, limit int) ([]session.Consumed, error) {
+	rows, err := q.Query(`SELECT created_at, model, client, usage FROM requests WHERE created_at >= ? ORDER BY created_at DESC, id DESC LIMIT ?`, since, limit)
+	if err != nil {
+		return nil, wrap("list what requests used", err)
+	}
+	defer rows.Close()
+	var out []session.Consumed
+	for rows.Next() {
+		var c session.Consumed
+		var usage []byte
+		if err := rows.Scan(&c.CreatedAt, &c.Model, &c.Client, &usage); err != nil {
+			return nil, wrap("read what a request used", err)
+		}
+		if json.Unmarshal(usage, &c.Usage) == nil {
+			out = append(out, c)
+		}
+	}
+	return out, wrap("list what requests used", rows.Err())
+}
+
 // promptPreviewMax is the maximum length of the text that [Requests.Asked] returns, in
 // runes.
 const promptPreviewMax = 200

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -356,6 +357,36 @@ func TestARequestIsToldByTheMessageThatItAnswers(t *testing.T) {
 			return err
 		}); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+func TestConsumedListsTheNewestRequestsOfAPeriod(t *testing.T) {
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		for i := range 5 {
+			r := session.Request{ID: fmt.Sprint("web:s:m", i), SessionID: "s", Client: "web", State: event.StateDone, CreatedAt: int64(i), Model: "a/b", Usage: chat.Usage{InputTokens: int64(10 * i)}}
+			if err := s.Requests.CreateRequest(tx, r); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`UPDATE requests SET usage = ? WHERE id = 'web:s:m3'`, []byte("damaged"))
+		return err
+	})
+	for _, c := range []struct {
+		since int64
+		limit int
+		want  []int64
+	}{{0, 10, []int64{40, 20, 10, 0}}, {2, 10, []int64{40, 20}}, {0, 1, []int64{40}}, {5, 10, nil}} {
+		var got []int64
+		if err := read(t, d, func(q db.Queryer) error {
+			list, err := s.Requests.Consumed(q, c.since, c.limit)
+			for _, one := range list {
+				got = append(got, one.Usage.InputTokens)
+			}
+			return err
+		}); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("since %d, at most %d: %v, %v; want %v", c.since, c.limit, got, err, c.want)
 		}
 	}
 }

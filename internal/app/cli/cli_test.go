@@ -131,6 +131,15 @@ func TestServerIsReachedDespiteAConfigurationMistake(t *testing.T) {
 	}
 }
 
+func TestUsageIsPrinted(t *testing.T) {
+	env := fake(t, map[string]string{"GET /usage": `{"days":[{"name":"2026-11-25","requests":0,"usage":{"inputTokens":0,"outputTokens":0}},{"name":"2026-11-26","requests":2,"usage":{"inputTokens":1000,"outputTokens":20,"cacheReadTokens":900,"costMicros":1500}}],"models":[{"name":"a/b","requests":2,"usage":{"inputTokens":1000,"outputTokens":20}}],"clients":[]}`})
+	out, errOut, code := call(t, "", env, "usage", "--days", "2")
+	want := "DAY         REQUESTS  INPUT  OUTPUT  CACHED  COST\n2026-11-26  2         1000   20      90 %    $0.0015\n\nMODEL  REQUESTS  INPUT  OUTPUT  CACHED  COST\na/b    2         1000   20      0 %     -\n\nCLIENT  REQUESTS  INPUT  OUTPUT  CACHED  COST\n\n"
+	if code != 0 || errOut != "" || out != want {
+		t.Errorf("it ended with %d, %q, and printed:\n%s", code, errOut, out)
+	}
+}
+
 func TestListsPrintTablesAndJSON(t *testing.T) {
 	env := fake(t, map[string]string{
 		"GET /sessions": `{"sessions":[{"id":"s1","client":"web","state":"idle","title":"A \u001b[31mtitle"}]}`,

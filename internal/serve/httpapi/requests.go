@@ -19,6 +19,8 @@ type RequestTable interface {
 	// person did.
 	Asked(q db.Queryer, r session.Request) (string, error)
 	Story(q db.Queryer, requestID string) (session.Story, error)
+	// Consumed lists what the newest requests since a time (Unix milliseconds) have used.
+	Consumed(q db.Queryer, since int64, limit int) ([]session.Consumed, error)
 	// Running lists the running requests; an empty session means all.
 	Running(q db.Queryer, sessionID string) ([]session.Request, error)
 }

@@ -289,6 +289,14 @@ func (a *api) routes() []route {
 			status: 204, result: "Revoked.", endpoint: noContent(a.approvals.revoke),
 		},
 		{
+			method: "GET", path: "/usage", needs: sessions, summary: "Sum up the tokens and the cost of requests by day, model, and client.",
+			params: []param{
+				{name: "days", doc: "Number of days, ending today.", schema: `{"type":"integer","minimum":1,"maximum":366,"default":30}`},
+				{name: "zone", doc: "The time zone of the days, such as Europe/Berlin. Default: the server's.", schema: `{"type":"string"}`},
+			},
+			status: 200, result: "The sums.", endpoint: reply(a.usage.sum),
+		},
+		{
 			method: "GET", path: "/tasks", needs: tasks, summary: "List background tasks, newest first.", params: list(sessionParam),
 			status: 200, result: "The tasks.", endpoint: reply(a.tasks.list),
 		},

@@ -170,6 +170,16 @@ func (s *tables) Story(_ db.Queryer, id string) (session.Story, error) {
 	return session.Story{}, fault.New(fault.NotFound, "There is no request %q.", id)
 }
 
+func (s *tables) Consumed(q db.Queryer, since int64, limit int) (out []session.Consumed, err error) {
+	all, err := s.Requests(q, "", 0, "")
+	for _, r := range all {
+		if r.CreatedAt >= since && len(out) < limit {
+			out = append(out, session.Consumed{CreatedAt: r.CreatedAt, Model: r.Model, Client: r.Client, Usage: r.Usage})
+		}
+	}
+	return out, err
+}
+
 func (s *tables) Running(q db.Queryer, id string) (out []session.Request, err error) {
 	all, err := s.Requests(q, id, 0, "")
 	for _, r := range all {

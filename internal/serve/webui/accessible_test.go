@@ -27,6 +27,7 @@ var everyView = []struct{ name, hash, drawn string }{
 	{"dead", "#/dead", "document.querySelector('.card')"},
 	{"dead-letter", "#/dead/d1", "document.querySelector('.letter pre')"},
 	{"rules", "#/rules", "document.querySelectorAll('.card').length === 4"},
+	{"usage", "#/usage", "document.querySelector('.usage .table')"},
 	{"health", "#/health", "document.querySelector('.table')"},
 	{"setup", "#/setup", "document.querySelector('.trial code')"},
 	{"settings", "#/settings", "document.querySelector('[data-setting]')"},

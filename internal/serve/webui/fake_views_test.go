@@ -115,6 +115,19 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		w["state"], w["detail"] = "cancelled", "Cancelled."
 		return w
 	})
+	read("GET /usage", func(r *http.Request) any {
+		share := func(name string, requests, tokens, cost int) object {
+			return object{"name": name, "requests": requests, "usage": object{"inputTokens": tokens, "outputTokens": tokens / 10, "cacheReadTokens": tokens / 2, "costMicros": cost}}
+		}
+		if r.FormValue("days") == "7" {
+			return object{"days": []object{share("2026-11-26", 0, 0, 0)}, "models": []object{}, "clients": []object{}}
+		}
+		days := []object{}
+		for i := range 30 {
+			days = append(days, share(fmt.Sprintf("2026-11-%02d", i+1), i, 1000*i, 20_000*i))
+		}
+		return object{"days": days, "models": []object{share("openai/gpt", 435, 435_000, 8_700_000)}, "clients": []object{share("web", 400, 400_000, 8_000_000), share("discord", 35, 35_000, 700_000)}}
+	})
 	read("GET /status", func(*http.Request) any {
 		return object{"version": "v1.2.3", "go": "go1.26", "platform": "linux/amd64", "startedAt": 1, "uptimeMs": 93784000, "eventStreams": f.open}
 	})

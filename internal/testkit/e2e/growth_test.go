@@ -62,6 +62,18 @@ func tenTurns(t *testing.T, protocol cachingModel, forget bool) (share float64, 
 		}
 		input, cached = input+last.Usage.InputTokens, cached+last.Usage.CacheReadTokens
 	}
+	var sums struct {
+		Days, Models []struct {
+			Requests int
+			Usage    struct{ InputTokens, CacheReadTokens int64 }
+		}
+	}
+	if status := s.Request("GET", "/usage?days=2", nil, &sums); status != 200 || len(sums.Models) != 1 {
+		t.Fatalf("GET the usage: status %d, %+v", status, sums)
+	}
+	if m := sums.Models[0]; m.Requests != 10 || m.Usage.InputTokens != input || m.Usage.CacheReadTokens != cached || sums.Days[0].Requests+sums.Days[1].Requests != 10 {
+		t.Errorf("the usage is %+v, want 10 requests, %d input tokens, and %d from the cache", sums, input, cached)
+	}
 	if used := model.Requests()[0].Protocol; used != protocol.protocol {
 		t.Errorf("the model was called by the protocol %s", used)
 	}

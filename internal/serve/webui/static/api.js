@@ -100,6 +100,7 @@ export const workflows = (waiting, limit, before) => page('workflows', `/workflo
 export const workflow = (id) => call('GET', `/workflows/${encodeURIComponent(id)}`);
 export const cancelWorkflow = (id) => call('POST', `/workflows/${encodeURIComponent(id)}/cancel`, {});
 
+export const usage = (days) => call('GET', `/usage${query({ days, zone: Intl.DateTimeFormat().resolvedOptions().timeZone })}`);
 export const status = () => call('GET', '/status');
 export const settings = async () => (await call('GET', '/settings')).settings;
 

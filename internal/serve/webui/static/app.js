@@ -23,6 +23,7 @@ import * as setup from './setup.js';
 import { Sidebar, titleOf } from './sidebar.js';
 import * as tasks from './tasks.js';
 import * as timeline from './timeline.js';
+import * as usage from './usage.js';
 import * as welcome from './welcome.js';
 import * as workflows from './workflows.js';
 
@@ -65,6 +66,7 @@ function viewOf([first, second]) {
     case 'workflows': return workflows;
     case 'dead': return deadLetters;
     case 'rules': return rules;
+    case 'usage': return usage;
     case 'health': return health;
     case 'settings': return settings;
     case 'setup': return setup;

@@ -1,0 +1,49 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"time"
+
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	usageDays    = 30 // by default
+	maxUsageDays = 366
+	// maxConsumed bounds the requests that one answer sums up.
+	maxConsumed = 200_000
+)
+
+// usage serves sums of what requests have used.
+type usage struct {
+	db    *db.DB
+	table RequestTable
+	now   func() time.Time
+}
+
+func (u *usage) sum(r *http.Request) (out session.Consumption, err error) {
+	query := r.URL.Query()
+	days, err := strconv.Atoi(cmp.Or(query.Get("days"), strconv.Itoa(usageDays)))
+	if err != nil || days < 1 || days > maxUsageDays {
+		return out, fault.InvalidField("days", "days must be a number from 1 to %d.", maxUsageDays)
+	}
+	now := u.now()
+	if name := query.Get("zone"); name != "" {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			return out, fault.InvalidField("zone", "%q is no time zone. It looks like Europe/Berlin.", name)
+		}
+		now = now.In(zone)
+	}
+	err = u.db.Read(r.Context(), func(q db.Queryer) error {
+		requests, err := u.table.Consumed(q, session.FirstDay(now, days).UnixMilli(), maxConsumed)
+		out = session.SumUp(requests, now, days)
+		out.Partial = len(requests) == maxConsumed
+		return err
+	})
+	return out, err
+}
