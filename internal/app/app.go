@@ -155,6 +155,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 		DB: p.db, Bus: p.bus, Tables: p.Seams.Runner.around(runnerTables()), Tools: p.observer.Tools(p.Seams.Tools.around(tools)),
 		Pinned: pinned{p.base}.tools, Opening: ports.opening, Lasting: ports.lasting,
 		Model: models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
+		ChannelAgent: models{p.base}.agent, NamedAgent: models{p.base}.terms,
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Transcriber: transcriber{p.base}, Logger: p.Logger,
 	})

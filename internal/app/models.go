@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +31,7 @@ type models struct{ *base }
 // its channel, else the configured one.
 func (m models) of(ctx context.Context, s session.Session) (llm.Model, error) {
 	cfg := m.now.Load().config
-	selection := config.Selection{Model: s.Model, Effort: s.Effort}
+	selection := config.Selection{Model: s.Model, Effort: s.Effort, Agent: cfg.Agents[s.Agent]}
 	if len(cfg.Channels) > 0 {
 		err := m.db.Read(ctx, func(q db.Queryer) error {
 			selection.Channel = m.channel(q, cfg, s)
@@ -86,14 +88,32 @@ func (m models) channel(q db.Queryer, cfg *config.Config, s session.Session) con
 	return cfg.Channel(s.Client, ids...)
 }
 
-// instructions returns those of a session's channel.
+// instructions returns those of a session's agent and channel.
 func (m models) instructions(q db.Queryer, s session.Session) string {
 	cfg := m.now.Load().config
+	agent := cfg.Agents[s.Agent].Instructions
 	if len(cfg.Channels) == 0 {
+		return agent
+	}
+	return strings.TrimSpace(agent + "\n\n" + m.channel(q, cfg, s).Instructions)
+}
+
+// agent returns the named agent of a session's channel.
+func (m models) agent(q db.Queryer, s session.Session) string {
+	cfg := m.now.Load().config
+	if len(cfg.Agents) == 0 || len(cfg.Channels) == 0 {
 		return ""
 	}
-	return m.channel(q, cfg, s).Instructions
+	return m.channel(q, cfg, s).Agent
 }
+
+// terms returns the terms of a named agent.
+func (m models) terms(name string) session.AgentTerms {
+	return m.now.Load().config.Agents.Terms(name)
+}
+
+// checkAgent reports why no work can be given to a named agent.
+func (b *base) checkAgent(name string) error { return b.now.Load().config.Agents.Check(name) }
 
 // name returns the name of the model that answers next in a session.
 func (m models) name(q db.Queryer, client, sessionID string) string {
@@ -102,7 +122,8 @@ func (m models) name(q db.Queryer, client, sessionID string) string {
 	if err != nil {
 		s = session.Session{ID: sessionID, Client: client}
 	}
-	choices, err := cfg.SelectModels(config.Selection{Model: s.Model, Channel: m.channel(q, cfg, s)})
+	channel := m.channel(q, cfg, s)
+	choices, err := cfg.SelectModels(config.Selection{Model: s.Model, Channel: channel, Agent: cfg.Agents[cmp.Or(s.Agent, channel.Agent)]})
 	if err != nil {
 		return m.now.Load().choice.String()
 	}
@@ -118,7 +139,7 @@ func (m models) choose(tx *db.Tx, client, sessionID, eventID, model string) erro
 	if model != "" && !slices.Contains(m.selectable(), model) {
 		return fault.InvalidField("model", "The model %s is not one that can be chosen here.", model)
 	}
-	if err := m.now.Load().config.CheckSelection(model, ""); err != nil {
+	if err := m.now.Load().config.CheckSelection("", model, ""); err != nil {
 		return err
 	}
 	return m.runner.Choose(tx, client, sessionID, eventID, func(c *session.Choice) { c.Model = model })
@@ -126,13 +147,16 @@ func (m models) choose(tx *db.Tx, client, sessionID, eventID, model string) erro
 
 // Check implements [httpapi.Models].
 func (m models) Check(c session.Choice) error {
-	return m.now.Load().config.CheckSelection(c.Model, c.Effort)
+	return m.now.Load().config.CheckSelection(c.Agent, c.Model, c.Effort)
 }
 
 // List implements [httpapi.Models].
 func (m models) List() httpapi.ModelList {
 	now := m.now.Load()
 	out := httpapi.ModelList{Default: now.choice.String(), Efforts: config.Efforts(), Models: []httpapi.ModelInfo{}}
+	for _, name := range slices.Sorted(maps.Keys(now.config.Agents)) {
+		out.Agents = append(out.Agents, httpapi.AgentInfo{Name: name, Description: now.config.Agents[name].Description})
+	}
 	seen := map[string]bool{}
 	add := func(ref string, configured bool) {
 		choice, err := now.config.LookupModel(ref)

@@ -35,13 +35,17 @@ func (w *webServer) v1Clients() (out []openaiapi.Client) {
 	return out
 }
 
-// v1Models lists the agent, and a profile for the settings of each channel.
+// v1Models lists the agent, the named agents, and a profile for the settings of each channel.
 func (w *webServer) v1Models() []openaiapi.Model {
 	out := []openaiapi.Model{{ID: agentModel}}
-	channels := w.now.Load().config.Channels
+	cfg := w.now.Load().config
+	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
+		out = append(out, openaiapi.Model{ID: agentModel + "/agents/" + name, Choice: session.Choice{Agent: name}})
+	}
+	channels := cfg.Channels
 	for _, name := range slices.Sorted(maps.Keys(channels)) {
 		c := channels[name]
-		choice := session.Choice{Effort: c.Effort, Instructions: c.Instructions}
+		choice := session.Choice{Agent: c.Agent, Effort: c.Effort, Instructions: c.Instructions}
 		if len(c.Model) > 0 {
 			choice.Model = c.Model[0]
 		}

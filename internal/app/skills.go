@@ -2,16 +2,19 @@ package app
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"lilac/internal/agent/skills"
+	"lilac/internal/core/task"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
 )
 
 // opening returns what a conversation that begins now knows besides its instructions.
 func (r runnerPorts) opening(ctx context.Context, client, sessionID string) string {
-	catalog, err := r.now.Load().config.SkillLibrary().Catalog()
+	cfg := r.now.Load().config
+	catalog, err := cfg.SkillLibrary().Catalog()
 	if err != nil {
 		r.Logger.WarnContext(ctx, "cannot list the skills", "error", fault.ToWire(err).Message)
 	}
@@ -19,7 +22,11 @@ func (r runnerPorts) opening(ctx context.Context, client, sessionID string) stri
 	if err != nil && ctx.Err() == nil {
 		r.Logger.WarnContext(ctx, "cannot read the memory", "session_id", sessionID, "error", err)
 	}
-	return strings.TrimSpace(catalog + "\n\n" + index)
+	parts := []string{catalog, index}
+	if !task.IsChild(sessionID) { // a sub-agent starts no tasks
+		parts = append(parts, cfg.Agents.Catalog())
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n\n")
 }
 
 // readSkill reads a trusted skill.

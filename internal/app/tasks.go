@@ -26,7 +26,7 @@ func (b toolBuilder) openTasks(opts builtin.Options) (*task.Service, error) {
 		return nil, err
 	}
 	return task.New(task.Options{
-		DB: b.db, Store: b.Seams.Tasks.around(store.Tasks{}), Requests: taskRequests{}, Publish: b.Seams.taskEnds(b.db, b.publish), Commands: taskCommands{shell},
+		DB: b.db, Store: b.Seams.Tasks.around(store.Tasks{}), Requests: taskRequests{}, Publish: b.Seams.taskEnds(b.db, b.publish), Commands: taskCommands{shell}, CheckAgent: b.checkAgent,
 		Dir: filepath.Join(b.Config.DataDir, tasksDir), Limits: b.taskLimits, MaxDepth: event.MaxDepth, Logger: b.Logger,
 	}), nil
 }

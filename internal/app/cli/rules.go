@@ -189,6 +189,9 @@ func (p *printer) printTrial(t environment.Trial) error {
 	if t.DryRun {
 		b.WriteString("  dry run: the event is only counted\n")
 	}
+	if t.Agent != "" {
+		fmt.Fprintf(&b, "\nAgent: %s\n", t.Agent)
+	}
 	if t.System != "" {
 		fmt.Fprintf(&b, "\nSystem text (with the operator's authority):\n%s\n", text.Sanitize(t.System))
 	}

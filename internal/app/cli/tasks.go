@@ -142,6 +142,7 @@ func (p *printer) showTask(t task.Task) error {
 	line("description", t.Description)
 	line("command", t.Command)
 	line("directory", t.Dir)
+	line("agent", t.Agent)
 	line("prompt", t.Prompt)
 	line("session", t.SessionID)
 	line("request", t.RequestID)

@@ -28,6 +28,8 @@ type Agent struct {
 	// instructions. If the event's request begins a conversation, it becomes part of the
 	// system prompt; otherwise, it is a system message before the event.
 	System string
+	// Agent is the configured agent that does the task; "" means the agent of the conversation.
+	Agent string
 	// Prompt makes the task out of the event; nil means "Process event: …".
 	Prompt func(event.EnvEvent) (string, error)
 	// Deliver says how the event joins a request that runs: event.FollowUp (the
@@ -46,7 +48,7 @@ func (a *Agent) DryRun(c Call, t *Trial) (err error) {
 	if t.Tools, err = c.Rule.grantOf(c.Event, c.sources); err != nil {
 		return err
 	}
-	t.System = a.System
+	t.Agent, t.System = a.Agent, a.System
 	if t.Prompt, err = a.query(c.Rule.Name, c.Event); err == nil && c.SessionID == "" {
 		t.Problem = "The event has no session and the rule names none, so nobody would be woken."
 	}
@@ -68,7 +70,7 @@ func (a *Agent) Do(ctx context.Context, c Call) (Run, error) {
 		return Run{}, err
 	}
 	command, err := a.Command(c.Rule.Name, c.Event, Delivery{
-		SessionID: c.SessionID, Client: client, Alone: c.Rule.Budget.metered() || a.alone(granted), File: s.keepPayload(ctx, c.Event), Grant: granted,
+		SessionID: c.SessionID, Client: client, Alone: a.Agent != "" || c.Rule.Budget.metered() || a.alone(granted), File: s.keepPayload(ctx, c.Event), Grant: granted,
 	})
 	if err != nil {
 		return Run{}, bus.Permanent(err)
@@ -138,7 +140,7 @@ func (a *Agent) Command(rule string, e event.EnvEvent, to Delivery) (event.Event
 		ID: e.ID + "/handle", Time: event.Event{TS: e.Timestamp}.Time(),
 		Headers: event.RequestHeaders(request, to.SessionID, to.Client),
 	}, event.RequestMessage{
-		Queue: queue, AnyActive: !to.Alone, ElseRequestID: request, MessageID: messageID(e.ID), Grant: to.Grant, Rule: rule,
+		Queue: queue, AnyActive: !to.Alone, ElseRequestID: request, MessageID: messageID(e.ID), Grant: to.Grant, Agent: a.Agent, Rule: rule,
 		Messages: append(
 			messages,
 			chat.Message{Role: chat.User, Parts: []chat.Part{

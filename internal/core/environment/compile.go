@@ -28,7 +28,7 @@ type Spec struct {
 	Priority int
 
 	// Prompt is a template with {{ jq }}; a rule with a prompt wakes the agent.
-	Prompt, System, Deliver string
+	Agent, Prompt, System, Deliver string
 	// PublishType is the type of the event to publish. Payload is a jq expression; if it
 	// is empty, the payload is copied.
 	PublishType, Payload string
@@ -147,7 +147,10 @@ func compileAgent(s Spec, r *Rule) error {
 	if deliver == event.Steer && s.Budget.metered() {
 		return fault.InvalidField("do.agent.deliver", "The rule %s has a budget of tokens or money and delivers as steer, so its usage cannot be separated from the rest of the request. Use followUp.", s.Name)
 	}
-	r.Action = &Agent{System: s.System, Prompt: prompt.renderPrompt, Deliver: deliver}
+	if deliver == event.Steer && s.Agent != "" {
+		return fault.InvalidField("do.agent.deliver", "The rule %s names an agent and delivers as steer, so its event would go to the agent that works already. Use followUp.", s.Name)
+	}
+	r.Action = &Agent{Agent: s.Agent, System: s.System, Prompt: prompt.renderPrompt, Deliver: deliver}
 	return nil
 }
 

@@ -21,6 +21,8 @@ type Trial struct {
 	Deliver event.Queue `json:"deliver,omitempty"`
 	Prompt  string      `json:"prompt,omitempty"`
 	System  string      `json:"system,omitempty"`
+	// Agent is the configured agent that would do the work, or "".
+	Agent string `json:"agent,omitempty"`
 	// Tools are the restrictions of the request: what may be used. Without one,
 	// everything may.
 	Tools grant.Grant `json:"tools,omitempty"`

@@ -82,6 +82,22 @@ func (l Limits) money() bool {
 	return l.Request.CostMicros > 0 || l.Session.CostMicros > 0 || l.Day.CostMicros > 0
 }
 
+// within returns the smaller of both bounds for each resource.
+func (b Budget) within(o Budget) Budget {
+	return Budget{
+		Steps: tighter(b.Steps, o.Steps), Tokens: tighter(b.Tokens, o.Tokens),
+		CostMicros: tighter(b.CostMicros, o.CostMicros), Time: tighter(b.Time, o.Time),
+	}
+}
+
+// tighter returns the smaller of two bounds, of which 0 means none.
+func tighter[N ~int64](a, b N) N {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
 // Spent is an amount of consumption.
 type Spent struct {
 	Steps int64

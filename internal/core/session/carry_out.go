@@ -10,6 +10,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 )
 
 const (
@@ -140,7 +141,11 @@ func (c *change) applyMessage(e ApplyMessage) error {
 		c.seqs = append(c.seqs, seq)
 	}
 	c.injected = append(c.injected, agent.Injected{MessageID: m.MessageID, Messages: m.Messages})
-	c.granted = c.granted.And(e.Grant)
+	granted := e.Grant
+	if e.Agent != "" {
+		granted = granted.And(grant.Of(c.svc.opt.NamedAgent(e.Agent).Tools))
+	}
+	c.granted = c.granted.And(granted)
 	if m.State != MailApplied || m.RequestID != e.RequestID {
 		if err := c.tables.Mailbox.MarkMail(c.tx, c.sessionID, m.MessageID, e.RequestID, MailApplied); err != nil {
 			return err
@@ -155,7 +160,7 @@ func (c *change) applyMessage(e ApplyMessage) error {
 	}
 	err = c.tables.Journal.Record(c.tx, e.RequestID, Entry{
 		At: c.now(), Step: req.Steps, Kind: kindInput,
-		Data: inputEntry{MessageID: m.MessageID, Queue: e.Queue, Offset: offset, Grant: e.Grant},
+		Data: inputEntry{MessageID: m.MessageID, Queue: e.Queue, Offset: offset, Grant: granted, Agent: e.Agent},
 	})
 	if err != nil {
 		return err
@@ -205,6 +210,13 @@ func (c *change) changeState(e ChangeState) error {
 		place, err := c.svc.opt.Surfaces.Grant(c.tx, e.Client, c.sessionID, rules)
 		if err != nil {
 			return err
+		}
+		v, err := c.session()
+		if err != nil {
+			return err
+		}
+		if agent := c.svc.opt.agentIn(c.tx, v); agent != "" {
+			place = place.And(grant.Of(c.svc.opt.NamedAgent(agent).Tools))
 		}
 		if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindStarted, Data: startedEntry{Grant: place}}); err != nil {
 			return err

@@ -13,6 +13,8 @@ import (
 // A Choice is what people chose for a session. It takes effect with the session's next
 // request. Empty fields follow the configuration.
 type Choice struct {
+	// Agent is the name of the configured agent that answers.
+	Agent string `json:"agent,omitempty"`
 	// Model is provider/model, and Effort how much it thinks.
 	Model  string `json:"model,omitempty"`
 	Effort string `json:"effort,omitempty"`

@@ -77,19 +77,7 @@ func (c LimitsConfig) HasMoney() bool {
 // Check rejects limits that could not be kept.
 func (c LimitsConfig) Check() error {
 	var found []error
-	for _, b := range []struct {
-		scope string
-		BudgetConfig
-	}{{"request", c.Request}, {"session", c.Session}, {"day", c.Day}} {
-		for _, l := range []struct {
-			name string
-			low  bool
-		}{{"steps", b.Steps < 0}, {"tokens", b.Tokens < 0}, {"money", b.Money < 0}, {"time", b.Time < 0}} {
-			if field := "limits." + b.scope + "." + l.name; l.low {
-				found = append(found, fault.InvalidField(field, "%s is negative; use 0 for no limit.", field))
-			}
-		}
-	}
+	found = append(found, c.Request.Check("limits.request"), c.Session.Check("limits.session"), c.Day.Check("limits.day"))
 	if _, err := c.Zone(); err != nil {
 		f := fault.InvalidField("limits.timeZone", "The time zone %q is unknown; use a name such as Europe/Berlin, UTC or Local.", c.TimeZone)
 		f.Err = err
@@ -125,7 +113,7 @@ func (c LimitsConfig) Limits() Limits {
 		zone = time.UTC
 	}
 	return Limits{
-		Request: c.Request.budget(), Session: c.Session.budget(), Day: c.Day.budget(),
+		Request: c.Request.Budget(), Session: c.Session.Budget(), Day: c.Day.Budget(),
 		Zone: zone, Wait: time.Duration(c.Wait), QuestionWait: time.Duration(c.Question),
 	}
 }
@@ -135,7 +123,22 @@ func (c LimitsConfig) Bounds() agent.Bounds {
 	return agent.Bounds{Text: int(c.Answer.Text), Thinking: int(c.Answer.Thinking), Arguments: int(c.Answer.Arguments), Repeats: c.Repeats}
 }
 
-func (c BudgetConfig) budget() Budget {
+// Check rejects limits that could not be kept; field is the key of the setting.
+func (c BudgetConfig) Check(field string) error {
+	var found []error
+	for _, l := range []struct {
+		name string
+		low  bool
+	}{{"steps", c.Steps < 0}, {"tokens", c.Tokens < 0}, {"money", c.Money < 0}, {"time", c.Time < 0}} {
+		if at := field + "." + l.name; l.low {
+			found = append(found, fault.InvalidField(at, "%s is negative; use 0 for no limit.", at))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// Budget returns the bounds.
+func (c BudgetConfig) Budget() Budget {
 	return Budget{Steps: c.Steps, Tokens: c.Tokens, CostMicros: micros(c.Money), Time: time.Duration(c.Time)}
 }
 

@@ -120,7 +120,7 @@ func (d *decision) message(m Message) {
 		return
 	}
 	d.Seen = appendBounded(d.Seen, m.MessageID, maxSeen)
-	p := PendingMessage{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID, Author: m.Author, Grant: m.Grant, Rule: m.Rule}
+	p := PendingMessage{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID, Author: m.Author, Grant: m.Grant, Agent: m.Agent, Rule: m.Rule}
 	if p.ElseRequestID == "" {
 		p.ElseRequestID = event.ElseRequest(m.RequestID, m.MessageID)
 	}
@@ -417,5 +417,5 @@ func (d *decision) applyMessage(requestID string, p PendingMessage, q event.Queu
 			d.effects[i] = stored
 		}
 	}
-	d.emit(ApplyMessage{RequestID: requestID, MessageID: p.MessageID, Queue: q, Grant: p.Grant})
+	d.emit(ApplyMessage{RequestID: requestID, MessageID: p.MessageID, Queue: q, Grant: p.Grant, Agent: p.Agent})
 }

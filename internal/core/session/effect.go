@@ -40,6 +40,8 @@ type ApplyMessage struct {
 	Queue                event.Queue
 	// Grant is the message's restriction of the request.
 	Grant grant.Grant
+	// Agent is the configured agent that the message asks for, or "".
+	Agent string
 }
 
 // ChangeState writes and publishes a state of the request.

@@ -44,6 +44,8 @@ type Message struct {
 	Used int64
 	// Grant restricts the request that the message is applied to.
 	Grant grant.Grant
+	// Agent is the configured agent that the message asks for, or "".
+	Agent string
 	// NoSlot reports that no further run may start now.
 	NoSlot bool
 }

@@ -44,6 +44,8 @@ type (
 		Offset    int64       `json:"offset"`
 		// Grant is the message's restriction of the request.
 		Grant grant.Grant `json:"grant,omitempty"`
+		// Agent is the configured agent that the message asks for.
+		Agent string `json:"agent,omitempty"`
 	}
 	modelEntry struct {
 		Message     chat.Message `json:"message"`

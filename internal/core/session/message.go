@@ -60,7 +60,7 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	return c.decide(Message{
 		MessageID: p.MessageID, RequestID: h.RequestID(), Client: h.Client(), Queue: p.Queue,
 		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Duplicate: seen, Unusable: unusable,
-		Rule: p.Rule, Author: AuthorOf(p.Messages), Answer: answer, Reply: reply, By: by, AnswersPause: p.AnswersPause, Grant: p.Grant, Used: used, NoSlot: c.svc.atCapacity(),
+		Rule: p.Rule, Author: AuthorOf(p.Messages), Answer: answer, Reply: reply, By: by, AnswersPause: p.AnswersPause, Grant: p.Grant, Agent: p.Agent, Used: used, NoSlot: c.svc.atCapacity(),
 	})
 }
 

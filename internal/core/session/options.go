@@ -36,9 +36,15 @@ type Options struct {
 	// Lasting returns what of messages that a compaction removes must stay in the conversation
 	// as it is; nil means nothing. size bounds it, in bytes.
 	Lasting func(removed []chat.Message, size int) string
-	// ChannelInstructions returns the instructions of a session's channel; nil means
+	// ChannelInstructions returns the instructions of a session's agent and channel; nil means
 	// that there are none.
 	ChannelInstructions func(q db.Queryer, s Session) string
+
+	// ChannelAgent returns the configured agent of a session's channel, or ""; nil means that no
+	// channel has one. NamedAgent returns the terms of a configured agent; nil means that there
+	// are none.
+	ChannelAgent func(q db.Queryer, s Session) string
+	NamedAgent   func(name string) AgentTerms
 
 	Tools []tool.Tool
 	// Pinned returns further tools, which may come and go; nil means none. A conversation keeps
@@ -80,6 +86,15 @@ type Options struct {
 	// counts as working time; by default, it is the time of Go's monotonic clock, which a
 	// suspend stops and a change of the wall clock does not move.
 	Awake func() time.Duration
+}
+
+// AgentTerms are the terms of a configured agent that concern the requests of a session. Its
+// model and its instructions come with those of the session.
+type AgentTerms struct {
+	// Tools restricts what its requests may use.
+	Tools grant.Tools
+	// Limits bounds each of its requests, in addition to the limits of all requests.
+	Limits Budget
 }
 
 // Surfaces describes the surfaces of sessions, by the name of their client.
@@ -210,6 +225,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Policy == nil {
 		o.Policy = openPolicy{}
+	}
+	if o.NamedAgent == nil {
+		o.NamedAgent = func(string) AgentTerms { return AgentTerms{} }
 	}
 	return o
 }

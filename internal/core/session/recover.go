@@ -27,6 +27,8 @@ type progress struct {
 	recoveries int
 	// grant is what the request may use.
 	grant grant.Grant
+	// agent is the configured agent that the request's first message asks for, or "".
+	agent string
 	// verdicts are the answers about calls of the last step, by tool call id.
 	verdicts map[string]resumedEntry
 	// attempts counts how often the request was resumed: after a crash, a restart or
@@ -101,6 +103,13 @@ func (p *progress) apply(e StoryEntry) error {
 	case kindStarted:
 	case kindInput:
 		p.ended = false
+		if first := e.Step == 0 && p.step == 0 && p.agent == ""; first && len(e.Data) > 0 {
+			var in inputEntry
+			if err := json.Unmarshal(e.Data, &in); err != nil {
+				return err
+			}
+			p.agent = in.Agent
+		}
 	case kindModelSwitched:
 		var s fallback.Switch
 		if err := json.Unmarshal(e.Data, &s); err != nil {

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,11 +55,12 @@ type run struct {
 	// of the conversation that started it. instructions are those of the run's own.
 	session       Session
 	instructions  string
-	journalUnread bool  // it ended before it read its journal, so out has no text
-	loaded        bool  // it has read its journal
-	closed        bool  // WouldEnd closed the run
-	recordErr     error // the first write, or read of the journal, that failed
-	attempt       int   // how often the request was resumed
+	agent         string // the configured agent that does the work, or ""
+	journalUnread bool   // it ended before it read its journal, so out has no text
+	loaded        bool   // it has read its journal
+	closed        bool   // WouldEnd closed the run
+	recordErr     error  // the first write, or read of the journal, that failed
+	attempt       int    // how often the request was resumed
 	trace         string
 	// notice is the text that the request outputs without a model call, or "".
 	notice string
@@ -235,7 +235,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	}); ok {
 		chain.OnSwitch(func(s fallback.Switch) error { return r.recordSwitch(model, s) })
 	}
-	if settings.Limits.money() && model.Info().Price == nil {
+	if r.limits().money() && model.Info().Price == nil {
 		err := fault.New(fault.Invalid, "A limit on money is set, but no price is configured for the model %s. Configure its price, or remove the limit.", r.model)
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
@@ -270,16 +270,17 @@ func (r *run) load() (agent.Input, error) {
 		if r.payer, err = r.svc.payer(q, r.sessionID); err != nil {
 			return err
 		}
-		if err = r.loadChoice(q); err != nil {
-			return err
-		}
 		if conv, err = r.svc.opt.Tables.History.Conversation(q, r.sessionID); err != nil {
 			return explainDamage(err, r.sessionID, r.svc.opt.Surfaces.NewConversation(r.client))
 		}
 		if r.sent, err = r.svc.readPrompt(q, r.sessionID, conv.KeptFrom); err != nil {
 			return err
 		}
-		if p, err = r.svc.opt.Tables.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
+		if p, err = r.svc.opt.Tables.progress(q, r.sessionID, r.requestID); err != nil {
+			return err
+		}
+		r.agent = p.agent
+		if err = r.loadChoice(q); err != nil || p.step == 0 && p.attempts == 0 {
 			return err // a new request has used nothing
 		}
 		req, err = r.svc.opt.Tables.Requests.Request(q, r.requestID)
@@ -328,25 +329,6 @@ func (r *run) load() (agent.Input, error) {
 	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, req.Usage
 	in.Text, in.Offset = p.text, int64(len(p.text))
 	return in, nil
-}
-
-// loadChoice reads what people chose for the session, or for the one that started a
-// sub-agent.
-func (r *run) loadChoice(q db.Queryer) (err error) {
-	payer := cmp.Or(r.payer, r.sessionID)
-	r.session, err = r.svc.opt.Tables.Sessions.Session(q, payer)
-	if fault.KindOf(err) == fault.NotFound { // somebody deleted it
-		r.session, err = Session{ID: payer, Client: r.client}, nil
-	}
-	if err != nil || payer != r.sessionID {
-		return err
-	}
-	channel := ""
-	if f := r.svc.opt.ChannelInstructions; f != nil {
-		channel = f(q, r.session)
-	}
-	r.instructions = joinInstructions(channel, r.session.Instructions)
-	return nil
 }
 
 // noteModel notes the model that answers, for the request's record.

@@ -46,7 +46,7 @@ func (d *daySpent) spentOn(day string, read func() (Spent, error)) (Spent, error
 // includes what this run has consumed since its last record; of other runs, only
 // what they have recorded.
 func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) error {
-	now, limits := r.svc.opt.Now(), r.svc.settings.Load().Limits
+	now, limits := r.svc.opt.Now(), r.limits()
 	today := limits.day(now)
 	var day, session Spent
 	var err error

@@ -120,6 +120,8 @@ type PendingMessage struct {
 	Author string `json:"author,omitempty"`
 	// Grant restricts the request that the message is applied to.
 	Grant grant.Grant `json:"grant,omitempty"`
+	// Agent is the configured agent that the message asks for, or "".
+	Agent string `json:"agent,omitempty"`
 	// Rule is the rule that delivers an event with the message, or "".
 	Rule string `json:"rule,omitempty"`
 }

@@ -191,7 +191,7 @@ func newTask(in Start, now time.Time) Task {
 		Description: o.Description, Grant: o.Grant,
 	}
 	if o.Prompt != "" {
-		t.Kind, t.Prompt = Agent, o.Prompt
+		t.Kind, t.Prompt, t.Agent = Agent, o.Prompt, o.Agent
 		t.ChildSession = SessionPrefix + t.ID
 		t.ChildRequest = event.RequestID{Surface: Client, Session: o.SessionID, Specific: t.ID}.String()
 	}
@@ -234,6 +234,8 @@ func Admit(o Spec, s Facts, l Limits, maxDepth int) error {
 	switch {
 	case (o.Command == "") == (o.Prompt == ""):
 		return fault.InvalidField("command", "Set either a command or a prompt to start.")
+	case o.Agent != "" && o.Prompt == "":
+		return fault.InvalidField("agent", "An agent needs a prompt that says what it is to do.")
 	case o.Time < 0 || o.Time > l.MaxTime:
 		return fault.InvalidField("timeout", "A task may run for at most %s.", l.MaxTime)
 	case s.Sub:

@@ -35,6 +35,9 @@ type Options struct {
 	Requests Requests
 	Publish  Publish
 	Commands Commands
+	// CheckAgent reports why no task can be given to the configured agent with a name; nil means
+	// that there are none.
+	CheckAgent func(name string) error
 	// Dir is the directory for the outputs of commands.
 	Dir string
 	// Limits returns the limits in force.
@@ -89,6 +92,9 @@ func New(o Options) *Service {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.CheckAgent == nil {
+		o.CheckAgent = func(name string) error { return fault.InvalidField("agent", "There is no agent %q.", name) }
 	}
 	if o.CheckInterval <= 0 {
 		o.CheckInterval = time.Second
@@ -191,6 +197,11 @@ func (s *Service) Start(ctx context.Context, o Spec) (t Task, fresh bool, err er
 			return t, false, err
 		}
 	}
+	if o.Agent != "" {
+		if err := s.o.CheckAgent(o.Agent); err != nil {
+			return t, false, err
+		}
+	}
 	s.mu.Lock()
 	ready := s.ctx != nil && !s.stopping
 	s.mu.Unlock()
@@ -261,7 +272,7 @@ func IsChild(sessionID string) bool { return strings.HasPrefix(sessionID, Sessio
 func publishPrompt(tx *db.Tx, t Task) error {
 	e, err := event.New(event.Meta{
 		ID: "task-" + t.ID + "/prompt", Time: tx.Now(), Headers: event.RequestHeaders(t.ChildRequest, t.ChildSession, Client),
-	}, event.RequestMessage{Queue: event.Prompt, MessageID: t.ID, Grant: t.Grant, Messages: []chat.Message{chat.Text(chat.User, t.Prompt)}})
+	}, event.RequestMessage{Queue: event.Prompt, MessageID: t.ID, Grant: t.Grant, Agent: t.Agent, Messages: []chat.Message{chat.Text(chat.User, t.Prompt)}})
 	if err != nil {
 		return err
 	}

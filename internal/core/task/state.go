@@ -81,6 +81,8 @@ type Task struct {
 	// Command and Dir are for commands.
 	Command string `json:"command,omitempty"`
 	Dir     string `json:"dir,omitempty"`
+	// Agent is the configured agent that the sub-agent is, or "".
+	Agent string `json:"agent,omitempty"`
 	// Prompt is the task of a sub-agent, which has a session and a request of its own.
 	Prompt       string `json:"prompt,omitempty"`
 	ChildSession string `json:"childSession,omitempty"`
@@ -122,6 +124,9 @@ type Spec struct {
 	Description                  string
 	Command, Dir                 string
 	Prompt                       string
+	// Agent is the configured agent that does what Prompt says; "" means one like the agent that
+	// starts the task.
+	Agent string
 	// Time is the time limit; zero means the default.
 	Time time.Duration
 	// Grant is what the request may use.

@@ -47,6 +47,7 @@ type toolInput struct {
 	Command     string `json:"command,omitempty" jsonschema:"For start: the bash command to run."`
 	Dir         string `json:"dir,omitempty" jsonschema:"For start with a command: the directory in the workspace where it starts."`
 	Prompt      string `json:"prompt,omitempty" jsonschema:"For start, instead of a command: what a sub-agent is to do, and what to answer."`
+	Agent       string `json:"agent,omitempty" jsonschema:"For start with a prompt: the name of an agent that you know for such work. Default: a sub-agent like you."`
 	Description string `json:"description,omitempty" jsonschema:"For start: a few words that say what it is, for people."`
 	// Models that fill in every field send 0, which means the default.
 	Timeout int    `json:"timeout,omitempty" min:"0" jsonschema:"For start: seconds after which it is stopped; an hour when left out."`
@@ -84,7 +85,7 @@ func (t *taskTool) start(ctx context.Context, call tool.Call, in toolInput) (str
 		// Some providers reuse the id of a call within a request.
 		Key:       digest(call.RequestID, call.ID, string(call.Input)),
 		SessionID: call.SessionID, RequestID: call.RequestID, Client: call.Client,
-		Command: strings.TrimSpace(in.Command), Dir: in.Dir, Prompt: strings.TrimSpace(in.Prompt),
+		Command: strings.TrimSpace(in.Command), Dir: in.Dir, Prompt: strings.TrimSpace(in.Prompt), Agent: strings.TrimSpace(in.Agent),
 		Description: in.Description,
 		Time:        time.Duration(in.Timeout) * time.Second,
 		Grant:       call.Grant,
@@ -100,7 +101,10 @@ func (t *taskTool) start(ctx context.Context, call tool.Call, in toolInput) (str
 		return "This call has started the task before:\n" + Describe(task, time.Now()), nil
 	}
 	what := "command"
-	if task.Kind == Agent {
+	switch {
+	case task.Agent != "":
+		what = "agent " + task.Agent
+	case task.Kind == Agent:
 		what = "sub-agent"
 	}
 	return fmt.Sprintf("The %s runs in the background as task %s, for at most %s. You will get a message here when it ends; do not wait for it.", what, task.ID, task.timeLimit()), nil
@@ -171,7 +175,11 @@ func Describe(t Task, now time.Time) string {
 		end = time.UnixMilli(t.EndedAt)
 	}
 	ran := end.Sub(time.UnixMilli(t.CreatedAt)).Round(time.Second)
-	line := fmt.Sprintf("%s %s (%s, %s): %s", t.ID, t.State, t.Kind, ran, t.Description)
+	kind := string(t.Kind)
+	if t.Agent != "" {
+		kind += " " + t.Agent
+	}
+	line := fmt.Sprintf("%s %s (%s, %s): %s", t.ID, t.State, kind, ran, t.Description)
 	if t.Reason != "" {
 		line += " [" + t.Reason + "]"
 	}

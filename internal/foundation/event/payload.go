@@ -109,6 +109,9 @@ type RequestMessage struct {
 	// Grant restricts the request that the message is applied to, in addition to the
 	// restrictions that it has.
 	Grant grant.Grant `json:"grant,omitempty"`
+	// Agent is the name of the configured agent that does the work, if the message begins a
+	// request; "" means the agent of the conversation.
+	Agent string `json:"agent,omitempty"`
 	// Rule is the rule that delivers an event with this message; people's messages have none.
 	Rule string          `json:"rule,omitempty"`
 	Raw  json.RawMessage `json:"raw,omitempty"`

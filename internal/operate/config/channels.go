@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,11 +11,12 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// maxInstructions bounds the instructions of a channel, in bytes: they are part of every request.
+// maxInstructions bounds the instructions of a channel or an agent, in bytes: they are part of every request.
 const maxInstructions = 32 << 10
 
 // A Channel holds the settings of one channel that concern the agent.
 type Channel struct {
+	Agent        string    `json:"agent,omitempty" jsonschema:"The agent that answers there, of those in agents."`
 	Model        ModelList `json:"model,omitempty" jsonschema:"The model that answers there, as provider/model, or a list of models."`
 	Effort       string    `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max" jsonschema:"How much the model thinks there, as models.NAME.effort."`
 	Instructions string    `json:"instructions,omitempty" jsonschema:"Instructions for the agent there, in addition to system."`
@@ -45,20 +47,27 @@ func (c checker) checkChannels() error {
 	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
 		channel, field := c.Channels[name], "channels."+name
-		if channel.Effort != "" && !slices.Contains(efforts, channel.Effort) {
-			found = append(found, fault.InvalidField(field+".effort", "The effort %q is unknown%s Use one of %s.",
-				channel.Effort, sentence(didYouMean(channel.Effort, efforts)), strings.Join(efforts, ", ")))
-		}
-		if len(channel.Instructions) > maxInstructions {
-			found = append(found, fault.InvalidField(field+".instructions", "The instructions have more than %d bytes.", maxInstructions))
-		}
-		if c.unreadable(modelKeys...) {
-			continue
-		}
-		for _, ref := range channel.Model {
-			if _, err := c.lookupModel(ref, ""); err != nil {
-				found = append(found, fault.InvalidField(field+".model", "%s", fault.ToWire(err).Message))
-			}
+		found = append(found, c.checkAnswering(field, channel.Model, channel.Effort, channel.Instructions))
+	}
+	return errors.Join(found...)
+}
+
+// checkAnswering validates the settings of a channel or an agent that say what answers.
+func (c checker) checkAnswering(field string, models ModelList, effort, instructions string) error {
+	var found []error
+	if effort != "" && !slices.Contains(efforts, effort) {
+		found = append(found, fault.InvalidField(field+".effort", "The effort %q is unknown%s Use one of %s.",
+			effort, sentence(didYouMean(effort, efforts)), strings.Join(efforts, ", ")))
+	}
+	if len(instructions) > maxInstructions {
+		found = append(found, fault.InvalidField(field+".instructions", "The instructions have more than %d bytes.", maxInstructions))
+	}
+	if c.unreadable(modelKeys...) {
+		return errors.Join(found...)
+	}
+	for _, ref := range models {
+		if _, err := c.lookupModel(ref, ""); err != nil {
+			found = append(found, fault.InvalidField(field+".model", "%s", fault.ToWire(err).Message))
 		}
 	}
 	return errors.Join(found...)
@@ -68,19 +77,24 @@ func (c checker) checkChannels() error {
 type Selection struct {
 	// Model and Effort are what people chose for the conversation.
 	Model, Effort string
-	// Channel holds the settings of the conversation's channel.
+	// Channel holds the settings of the conversation's channel, and Agent those of the agent that
+	// does the work.
 	Channel Channel
+	Agent   Agent
 }
 
 // SelectModels returns the models for a request: the first one answers, and the others take over
-// while those before them fail. The choice of people precedes the settings of the channel, and those
-// precede the setting model.
+// while those before them fail. The settings of a named agent precede the choice of people, that
+// precedes the settings of the channel, and those precede the setting model.
 func (c *Config) SelectModels(s Selection) ([]ModelChoice, error) {
 	models, why := c.Model, "set by "+c.Origin("model")
 	if len(s.Channel.Model) > 0 {
 		models, why = s.Channel.Model, "set for the channel"
 	}
-	if s.Model != "" {
+	switch {
+	case len(s.Agent.Model) > 0:
+		models, why = s.Agent.Model, "set for the agent"
+	case s.Model != "":
 		rest := slices.DeleteFunc(slices.Clone(models), func(ref string) bool { return ref == s.Model })
 		if len(models) < 2 {
 			rest = nil // a single model is no chain
@@ -103,11 +117,7 @@ func (c *Config) SelectModels(s Selection) ([]ModelChoice, error) {
 		out = append(out, choice)
 	}
 	for i := range out {
-		if s.Effort != "" {
-			out[i].Options.Effort = s.Effort
-		} else if s.Channel.Effort != "" {
-			out[i].Options.Effort = s.Channel.Effort
-		}
+		out[i].Options.Effort = cmp.Or(s.Agent.Effort, s.Effort, s.Channel.Effort, out[i].Options.Effort)
 	}
 	return out, nil
 }
@@ -116,7 +126,7 @@ func (c *Config) SelectModels(s Selection) ([]ModelChoice, error) {
 const maxSelectable = 100
 
 // Selectable returns the models that people can select without naming one that the operator did not
-// mention: those of model, channels, and models.
+// mention: those of model, channels, agents, and models.
 func (c *Config) Selectable() []string {
 	var out []string
 	add := func(refs ...string) {
@@ -135,12 +145,21 @@ func (c *Config) Selectable() []string {
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
 		add(c.Channels[name].Model...)
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		add(c.Agents[name].Model...)
+	}
 	add(slices.Sorted(maps.Keys(c.Models))...)
 	return out
 }
 
-// CheckSelection reports why people cannot select a model and an effort.
-func (c *Config) CheckSelection(model, effort string) error {
+// CheckSelection reports why people cannot select an agent, a model, and an effort. Empty ones
+// follow the configuration.
+func (c *Config) CheckSelection(agent, model, effort string) error {
+	if agent != "" {
+		if err := c.Agents.Check(agent); err != nil {
+			return err
+		}
+	}
 	if effort != "" && !slices.Contains(efforts, effort) {
 		return fault.InvalidField("effort", "The effort %q is unknown%s Use one of %s.", effort, sentence(didYouMean(effort, efforts)), strings.Join(efforts, ", "))
 	}
@@ -164,6 +183,13 @@ func allModels(c *Config) (out []ModelChoice) {
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
 		for _, ref := range c.Channels[name].Model {
 			if choice, err := c.lookupModel(ref, fmt.Sprintf("set by channels.%s.model", name)); err == nil {
+				out = append(out, choice)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		for _, ref := range c.Agents[name].Model {
+			if choice, err := c.lookupModel(ref, fmt.Sprintf("set by agents.%s.model", name)); err == nil {
 				out = append(out, choice)
 			}
 		}

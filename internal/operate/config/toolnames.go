@@ -82,6 +82,9 @@ func (c *Config) toolLists() map[string]grant.Config {
 	for name, s := range c.Sources {
 		out["sources."+name+".tools"] = s.Tools
 	}
+	for name, a := range c.Agents {
+		out["agents."+name+".tools"] = a.Tools
+	}
 	for id, channel := range c.Surface.Discord.Channels {
 		out["surface.discord.channels."+id+".tools"] = channel.Tools
 	}

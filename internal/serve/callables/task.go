@@ -30,6 +30,7 @@ type (
 		Command     string `json:"command,omitempty" max:"100000" jsonschema:"The bash command to run."`
 		Dir         string `json:"dir,omitempty" jsonschema:"The directory in the workspace where the command starts."`
 		Prompt      string `json:"prompt,omitempty" max:"100000" jsonschema:"Instead of a command: what a sub-agent is to do, and what to answer."`
+		Agent       string `json:"agent,omitempty" max:"40" jsonschema:"With a prompt: the name of an agent for such work. Default: a sub-agent like you."`
 		Description string `json:"description,omitempty" max:"200" jsonschema:"A few words that say what it is, for people."`
 		Timeout     int    `json:"timeout,omitempty" min:"1" jsonschema:"Seconds after which it is stopped; an hour when left out."`
 	}
@@ -80,7 +81,7 @@ func (b background) start(ctx context.Context, caller toolserver.Caller, in star
 	}
 	t, _, err := b.tasks.Start(ctx, task.Spec{
 		SessionID: caller.SessionID, RequestID: caller.RequestID, Client: caller.Client, Description: in.Description,
-		Command: in.Command, Dir: in.Dir, Prompt: in.Prompt, Time: time.Duration(in.Timeout) * time.Second, Grant: caller.Tools,
+		Command: in.Command, Dir: in.Dir, Prompt: in.Prompt, Agent: in.Agent, Time: time.Duration(in.Timeout) * time.Second, Grant: caller.Tools,
 	})
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 
 // Models knows the models that people can choose.
 type Models interface {
-	// Check reports why a model or an effort cannot be chosen.
+	// Check reports why an agent, a model, or an effort cannot be chosen.
 	Check(c session.Choice) error
 	// List returns the models to suggest, and the one that answers if nothing is
 	// chosen.
@@ -22,6 +22,14 @@ type ModelList struct {
 	Default string      `json:"default"`
 	Models  []ModelInfo `json:"models"`
 	Efforts []string    `json:"efforts"`
+	// Agents are the named agents of the configuration.
+	Agents []AgentInfo `json:"agents,omitempty"`
+}
+
+// AgentInfo describes a named agent.
+type AgentInfo struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
 }
 
 // ModelInfo has the known facts about a model; zero means unknown.

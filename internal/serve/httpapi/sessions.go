@@ -166,8 +166,9 @@ func (s *sessions) get(r *http.Request) (session.Session, error) {
 // sessionChange has the fields to change; absent ones stay as they are.
 type sessionChange struct {
 	Title *string `json:"title,omitempty"`
-	// Model, Effort, and Instructions are those of the next requests; "" follows the
+	// Agent, Model, Effort, and Instructions are those of the next requests; "" follows the
 	// configuration.
+	Agent        *string `json:"agent,omitempty"`
 	Model        *string `json:"model,omitempty"`
 	Effort       *string `json:"effort,omitempty"`
 	Instructions *string `json:"instructions,omitempty"`
@@ -175,8 +176,8 @@ type sessionChange struct {
 
 // check normalizes the change.
 func (c *sessionChange) check() error {
-	if c.Title == nil && c.Model == nil && c.Effort == nil && c.Instructions == nil {
-		return fault.InvalidField("title", "Nothing to change: send title, model, effort, or instructions.")
+	if c.Title == nil && c.Agent == nil && c.Model == nil && c.Effort == nil && c.Instructions == nil {
+		return fault.InvalidField("title", "Nothing to change: send title, agent, model, effort, or instructions.")
 	}
 	if c.Title != nil {
 		*c.Title = text.SingleLine(*c.Title)
@@ -192,7 +193,7 @@ func (c *sessionChange) check() error {
 
 // apply returns the choice after the change.
 func (c *sessionChange) apply(choice session.Choice) session.Choice {
-	for _, field := range []struct{ from, into *string }{{c.Model, &choice.Model}, {c.Effort, &choice.Effort}, {c.Instructions, &choice.Instructions}} {
+	for _, field := range []struct{ from, into *string }{{c.Agent, &choice.Agent}, {c.Model, &choice.Model}, {c.Effort, &choice.Effort}, {c.Instructions, &choice.Instructions}} {
 		if field.from != nil {
 			*field.into = strings.TrimSpace(*field.from)
 		}
@@ -234,7 +235,7 @@ func (s *sessions) change(r *http.Request, in sessionChange) (changed session.Se
 // checkChoice checks the changed parts of a choice: a model that has become unknown must
 // not prevent a change of the instructions.
 func (s *sessions) checkChoice(in sessionChange, choice session.Choice) error {
-	if in.Model == nil && in.Effort == nil {
+	if in.Agent == nil && in.Model == nil && in.Effort == nil {
 		return nil
 	}
 	if s.models == nil {
@@ -242,6 +243,9 @@ func (s *sessions) checkChoice(in sessionChange, choice session.Choice) error {
 	}
 	if in.Model == nil {
 		choice.Model = ""
+	}
+	if in.Agent == nil {
+		choice.Agent = ""
 	}
 	return s.models.Check(choice)
 }

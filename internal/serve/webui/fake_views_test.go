@@ -151,16 +151,14 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		return object{"status": "ready", "parts": append([]object{{"name": "database", "status": "ok"}, {"name": "disk", "status": "warning", "message": "900 MiB free"}}, f.views.parts...)}
 	})
 	api("PATCH /sessions/{id}", func(_ http.ResponseWriter, r *http.Request) any {
-		var in struct{ Title, Model, Effort *string }
+		var in map[string]string
 		_ = json.NewDecoder(r.Body).Decode(&in)
 		var renamed object
 		f.set(func() {
 			for _, s := range f.sessions {
 				if s["id"] == r.PathValue("id") {
-					for field, value := range map[string]*string{"title": in.Title, "model": in.Model, "effort": in.Effort} {
-						if value != nil {
-							s[field] = *value
-						}
+					for field, value := range in {
+						s[field] = value
 					}
 					renamed = s
 				}
@@ -169,7 +167,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		return renamed
 	})
 	api("GET /models", func(http.ResponseWriter, *http.Request) any {
-		return object{"default": "p/usual", "efforts": []string{"low", "high"}, "models": []object{
+		return object{"default": "p/usual", "efforts": []string{"low", "high"}, "agents": []object{{"name": "reviewer", "description": "reads changes"}}, "models": []object{
 			{"model": "p/usual", "name": "Usual", "contextTokens": 200000}, {"model": "p/other", "images": true},
 		}}
 	})

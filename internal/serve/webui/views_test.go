@@ -77,13 +77,18 @@ func TestTheModelOfAConversationIsChosen(t *testing.T) {
 	p.Until("it can be chosen", "!document.getElementById('model').hidden && document.getElementById('model').innerText === 'Model'")
 	p.Click("#model")
 	p.Until("the picker offers the models", "document.getElementById('ask').open && document.getElementById('ask-models').children.length === 2 && document.getElementById('ask-model').placeholder === 'p/usual'")
-	p.Do(chromedp.SendKeys("#ask-model", "p/other"), chromedp.SetValue("#ask-effort", "high"))
+	p.Do(chromedp.SendKeys("#ask-model", "p/other"), chromedp.SetValue("#ask-effort", "high"), chromedp.SetValue("#ask-agent", "reviewer"), chromedp.SetValue("#ask-instructions", "Be brief."))
+	p.Picture("model", false)
 	p.Click("#ask-yes")
 	p.Shows("#model", "Model: other")
-	var model, effort any
-	f.set(func() { model, effort = f.sessions[0]["model"], f.sessions[0]["effort"] })
-	if model != "p/other" || effort != "high" {
-		t.Errorf("the server has the model %v and the effort %v", model, effort)
+	var chosen [4]any
+	f.set(func() {
+		for i, key := range []string{"model", "effort", "agent", "instructions"} {
+			chosen[i] = f.sessions[0][key]
+		}
+	})
+	if want := [4]any{"p/other", "high", "reviewer", "Be brief."}; chosen != want {
+		t.Errorf("the server has %v, want %v", chosen, want)
 	}
 	p.Click("#model")
 	p.Until("it opens with the choice", "document.getElementById('ask').open && document.getElementById('ask-model').value === 'p/other'")

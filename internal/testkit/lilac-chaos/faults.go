@@ -42,10 +42,14 @@ var weights = []struct {
 	{refuseDiscord, 3},
 }
 
-// next chooses a fault. The control async needs only one.
-func next(random *rand.Rand, control string) string {
-	if control == "async" {
+// next chooses a fault. A control has only the fault that it needs, because the first one may take
+// all the time.
+func next(random *rand.Rand, o options) string {
+	switch {
+	case o.control == "async":
 		return promote
+	case o.without == "recovery":
+		return killActive
 	}
 	total := 0
 	for _, w := range weights {

@@ -78,7 +78,7 @@ func endure(h *host, o options) report {
 	r := report{faults: map[string]int{}}
 	w.grows(h)
 	for began := time.Now(); time.Since(began) < o.time && h.Context().Err() == nil; {
-		f := next(random, o.control)
+		f := next(random, o)
 		fmt.Printf("%6.1fs  %s\n", time.Since(began).Seconds(), f)
 		silent := c.suffer(f, random)
 		r.faults[f]++

@@ -37,21 +37,24 @@ export async function askForText(question, value, verb) {
   return (await answer) ? field.value.trim() || null : null;
 }
 
-// askForModel asks for the model and the effort of a conversation. Empty values follow the
-// configuration. It returns null if the dialog is cancelled.
-export async function askForModel({ models, efforts, default: usual }, { model = '', effort = '' }) {
+// askForModel asks what answers in a conversation: the agent, the model, its effort, and further
+// instructions. Empty values follow the configuration. It returns null if the dialog is cancelled.
+export async function askForModel({ models, efforts, agents = [], default: usual }, { agent = '', model = '', effort = '', instructions = '' }) {
   fields('model');
-  const [name, how] = [get('ask-model'), get('ask-effort')];
+  const [who, name, how, more] = ['agent', 'model', 'effort', 'instructions'].map((field) => get(`ask-${field}`));
   get('ask-models').replaceChildren(...models.map((m) => {
     const facts = [m.name, m.contextTokens && `${Math.round(m.contextTokens / 1000)}k`, m.images && 'images', m.thinking && 'thinking'];
     return new Option(facts.filter(Boolean).join(' · '), m.model);
   }));
+  get('ask-agents').hidden = !agents.length;
+  who.replaceChildren(new Option('default', ''), ...agents.map((a) => new Option(a.description ? `${a.name}: ${a.description}` : a.name, a.name)));
   how.replaceChildren(new Option('default', ''), ...efforts.map((e) => new Option(e, e)));
-  [name.value, name.placeholder, how.value] = [model, usual, effort];
-  const answer = open('Model of this conversation, from the next answer on', 'Choose', 'Cancel', false);
+  [who.value, name.value, name.placeholder, how.value, more.value] = [agent, model, usual, effort, instructions];
+  const answer = open('What answers in this conversation, from the next answer on', 'Choose', 'Cancel', false);
   name.focus();
   name.select();
-  return (await answer) ? { model: name.value.trim(), effort: how.value } : null;
+  if (!(await answer)) return null;
+  return { agent: who.value, model: name.value.trim(), effort: how.value, instructions: more.value.trim() };
 }
 
 // The submit event carries the button. The dialog's close event would be too late:
