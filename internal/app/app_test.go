@@ -35,7 +35,7 @@ const (
 
 // running is the program, running in this process with a configuration file.
 type running struct {
-	t    *testing.T
+	t    testing.TB
 	home string
 	file string
 	p    *program
@@ -46,7 +46,7 @@ type running struct {
 
 func start(t *testing.T, file string) *running { return startWith(t, file, Seams{}) }
 
-func startWith(t *testing.T, file string, seams Seams) *running {
+func startWith(t testing.TB, file string, seams Seams) *running {
 	t.Helper()
 	r := &running{t: t, home: t.TempDir(), log: &logtest.Log{}, hup: make(chan os.Signal, 1)}
 	r.file = filepath.Join(r.home, ".lilac", "config.yaml")

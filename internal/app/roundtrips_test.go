@@ -4,49 +4,140 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync/atomic"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"lilac/internal/testkit/effort"
+	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/llmtest"
 	"lilac/internal/testkit/postgrestest"
 )
 
-// mostRoundTrips limits the round trips to PostgreSQL from a prompt to the model call,
-// including those of reads and of what happens at the same time. scale.md aims at 7 for the
-// commits alone.
-const mostRoundTrips = 34
+const (
+	// mostTripsOfCommits limits the round trips to PostgreSQL of the three commits that lead from a
+	// prompt to a run: that of the prompt, that of its event, and that of the request.
+	mostTripsOfCommits = 7
+	// mostTrips limits all round trips from a prompt to the model call, including those of what
+	// happens at the same time.
+	mostTrips = 16
+)
+
+// trips counts round trips.
+type trips struct {
+	mu  sync.Mutex
+	all [][]string
+}
+
+func (c *trips) add(statements []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, statements)
+}
+
+// take returns the round trips since the last call.
+func (c *trips) take() [][]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.all
+	c.all = nil
+	return out
+}
+
+// publishing counts the transactions that published events, and their round trips. A read that
+// another connection continues meanwhile counts as well.
+func publishing(all [][]string) (commits, trips int) {
+	open, published := 0, false
+	for _, statements := range all {
+		switch {
+		case statements[0] == "BEGIN":
+			open, published = 0, false
+		case strings.HasPrefix(statements[0], "BEGIN"): // a read
+			continue
+		}
+		open++
+		published = published || slices.ContainsFunc(statements, func(s string) bool { return strings.Contains(s, "INSERT INTO bus_log") })
+		if published && statements[len(statements)-1] == "COMMIT" {
+			commits, trips = commits+1, trips+open
+		}
+	}
+	return commits, trips
+}
+
+// promptToModel sends some prompts, and calls measured with each time until the model was
+// called. addr is that of a PostgreSQL server.
+func promptToModel(t testing.TB, addr string, counted *trips, rounds int, measured func(toModel time.Duration, sent [][]string)) {
+	calls := make(chan struct{}, 1)
+	called := make(chan time.Time, 1)
+	model := llmtest.New(t, func(llmtest.Request) llmtest.Script {
+		called <- time.Now()
+		<-calls
+		return llmtest.Say("Hello.")
+	})
+	r := startWith(t, fmt.Sprintf("database: {url: %q}\nmodel: openai/x\nproviders: {openai: {baseURL: %q, apiKey: key, api: chat}}\n", postgrestest.URLAt(addr, ""), model.URL+"/v1"),
+		Seams{OnRoundTrip: counted.add})
+	for range rounds {
+		var session struct{ ID string }
+		_, body := r.post("/sessions", `{}`)
+		if err := json.Unmarshal([]byte(body), &session); err != nil {
+			t.Fatal(err)
+		}
+		for quiet := 0; quiet < 3; quiet++ { // what the session and the request before it cause
+			if len(counted.take()) > 0 {
+				quiet = 0
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		began := time.Now()
+		if code, body := r.post("/sessions/"+session.ID+"/prompt", `{"content":"hi","queue":"prompt"}`); code != http.StatusOK {
+			t.Fatal(code, body)
+		}
+		at := <-called
+		measured(at.Sub(began), counted.take())
+		calls <- struct{}{}
+		r.eventually("the request has ended", func() bool { return r.p.runner.Active() == 0 })
+	}
+}
 
 func TestRoundTripsFromPromptToModel(t *testing.T) {
 	if !effort.Full() {
 		t.Skip("PostgreSQL is tested with CI=true")
 	}
 	s := postgrestest.Start(t)
-	var trips, called, atCall atomic.Int64
-	model := llmtest.New(t, func(llmtest.Request) llmtest.Script {
-		atCall.Store(trips.Load())
-		called.Add(1)
-		return llmtest.Say("Hello.")
+	least, leastOfCommits := 1<<30, 1<<30 // something else may happen at the same time
+	promptToModel(t, s.Addr(), &trips{}, 5, func(_ time.Duration, sent [][]string) {
+		least = min(least, len(sent))
+		if commits, trips := publishing(sent); commits == 3 {
+			leastOfCommits = min(leastOfCommits, trips)
+		}
 	})
-	r := startWith(t, fmt.Sprintf("database: {url: %q}\nmodel: openai/x\nproviders: {openai: {baseURL: %q, apiKey: key, api: chat}}\n", s.URL(""), model.URL+"/v1"),
-		Seams{OnRoundTrip: func() { trips.Add(1) }})
-	least := int64(1 << 30)
-	for range 5 { // the least: something else may happen at the same time
-		var session struct{ ID string }
-		_, body := r.post("/sessions", `{}`)
-		if err := json.Unmarshal([]byte(body), &session); err != nil {
-			t.Fatal(err)
-		}
-		calls, before := called.Load(), trips.Load()
-		if code, body := r.post("/sessions/"+session.ID+"/prompt", `{"content":"hi","queue":"prompt"}`); code != http.StatusOK {
-			t.Fatal(code, body)
-		}
-		r.eventually("the model is called", func() bool { return called.Load() > calls })
-		least = min(least, atCall.Load()-before)
-		r.eventually("the request has ended", func() bool { return r.p.runner.Active() == 0 })
+	t.Logf("%d round trips, %d of them for the three commits", least, leastOfCommits)
+	if leastOfCommits > mostTripsOfCommits {
+		t.Errorf("%d round trips for the three commits of a prompt, want at most %d", leastOfCommits, mostTripsOfCommits)
 	}
-	t.Logf("%d round trips", least)
-	if least > mostRoundTrips {
-		t.Errorf("%d round trips from the prompt to the model, want at most %d", least, mostRoundTrips)
+	if least > mostTrips {
+		t.Errorf("%d round trips from the prompt to the model, want at most %d", least, mostTrips)
+	}
+}
+
+// BenchmarkPromptToModel measures the time from a prompt to the model call, by the time that a
+// round trip to PostgreSQL takes.
+func BenchmarkPromptToModel(b *testing.B) {
+	if !effort.Full() {
+		b.Skip("PostgreSQL is tested with CI=true")
+	}
+	for _, delay := range []time.Duration{0, 500 * time.Microsecond, 2 * time.Millisecond} {
+		b.Run(delay.String(), func(b *testing.B) {
+			s := postgrestest.Start(b)
+			proxy := faultproxy.Start(b, s.Addr())
+			proxy.Delay(delay)
+			var times []time.Duration
+			promptToModel(b, proxy.Addr, &trips{}, b.N, func(d time.Duration, _ [][]string) { times = append(times, d) })
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "ms-p50")
+			b.ReportMetric(float64(times[len(times)*99/100].Microseconds())/1000, "ms-p99")
+		})
 	}
 }

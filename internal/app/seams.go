@@ -24,7 +24,7 @@ type Seams struct {
 	// OnCommit runs around every commit, with true after it; see [db.Options].
 	OnCommit func(dataDir string) func(done bool)
 	// OnRoundTrip is called for every round trip to PostgreSQL; see [db.Options].
-	OnRoundTrip func()
+	OnRoundTrip func(statements []string)
 	// Lease replaces the duration of the lease of a database on PostgreSQL.
 	Lease time.Duration
 	// TaskEnds replaces how the end of a background task is published.

@@ -106,6 +106,16 @@ func (d documents[T]) put(tx *db.Tx, key string, v T, columns ...any) error {
 	return err
 }
 
+// ensure inserts a row unless it exists.
+func (d documents[T]) ensure(tx *db.Tx, key string, v T, columns ...any) error {
+	args, err := d.args(key, v, columns)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(d.insert, args...)
+	return err
+}
+
 // add inserts a row. It returns false, and changes nothing, if the row exists.
 func (d documents[T]) add(tx *db.Tx, key string, v T, columns ...any) (added bool, err error) {
 	args, err := d.args(key, v, columns)

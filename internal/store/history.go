@@ -128,29 +128,39 @@ func (History) BeginConversation(tx *db.Tx, sessionID string, seq int64) error {
 	return wrap("begin conversation", err)
 }
 
+// The newest conversation of a session begins at beginning, and continues with its newest
+// summary, of which %s is a column.
+const (
+	beginning     = `SELECT coalesce(max(seq), 0) FROM conversation_starts WHERE session_id = ?1`
+	newestSummary = `SELECT %s FROM compactions WHERE session_id = ?1 AND kept_from >= (` + beginning + `) ORDER BY seq DESC LIMIT 1`
+)
+
+var (
+	readConversation = `SELECT ` + historyColumns + ` FROM history WHERE session_id = ?1
+		AND seq >= coalesce((` + fmt.Sprintf(newestSummary, "kept_from") + `), (` + beginning + `)) ORDER BY seq`
+	readSummary = fmt.Sprintf(newestSummary, "seq, request_id, kept_from, created_at, json, checksum")
+)
+
 // Conversation returns the newest summary and the messages that it does not cover, as
-// far as they belong to the newest conversation of the session.
+// far as they belong to the newest conversation of the session. None of its reads depends on
+// another, so that they can travel together.
 func (History) Conversation(q db.Queryer, sessionID string) (out session.Conversation, err error) {
-	if err := q.QueryRow(`SELECT coalesce(max(seq), 0) FROM conversation_starts WHERE session_id = ?`, sessionID).Scan(&out.KeptFrom); err != nil {
-		return out, fmt.Errorf("read conversation start: %w", err)
+	if out.Messages, err = collect(q, scanHistory, readConversation, sessionID); err != nil {
+		return out, fmt.Errorf("read history: %w", err)
 	}
-	var keptFrom, seq, createdAt, checksum int64
+	var seq, createdAt, checksum int64
 	var requestID string
 	var data []byte
-	err = q.QueryRow(`SELECT seq, request_id, kept_from, created_at, json, checksum FROM compactions
-		WHERE session_id = ? AND kept_from >= ? ORDER BY seq DESC LIMIT 1`, sessionID, out.KeptFrom).
-		Scan(&seq, &requestID, &keptFrom, &createdAt, &data, &checksum)
-	switch {
-	case err == nil:
-		out.Summary, out.KeptFrom = new(chat.Message), keptFrom
-		if err := decodeRow(compactionTable, checksum, data, out.Summary, sessionID, seq, requestID, keptFrom, createdAt, data); err != nil {
-			return out, err
-		}
-	case !errors.Is(err, db.ErrNoRows):
+	err = q.QueryRow(readSummary, sessionID).Scan(&seq, &requestID, &out.KeptFrom, &createdAt, &data, &checksum)
+	if errors.Is(err, db.ErrNoRows) {
+		err = q.QueryRow(beginning, sessionID).Scan(&out.KeptFrom)
+		return out, wrap("read conversation start", err)
+	}
+	if err != nil {
 		return out, fmt.Errorf("read compaction: %w", err)
 	}
-	out.Messages, err = collect(q, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND seq >= ? ORDER BY seq`, sessionID, out.KeptFrom)
-	return out, wrap("read history", err)
+	out.Summary = new(chat.Message)
+	return out, decodeRow(compactionTable, checksum, data, out.Summary, sessionID, seq, requestID, out.KeptFrom, createdAt, data)
 }
 
 // AddCompaction adds a summary that replaces older messages in [History.Conversation]. The

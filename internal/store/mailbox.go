@@ -51,8 +51,12 @@ func (Mailbox) AcceptedAt(q db.Queryer, sessionID, messageID string) (at int64, 
 // ClaimAccepted records that the runner has a message, and reports whether Accept
 // recorded it before.
 func (Mailbox) ClaimAccepted(tx *db.Tx, sessionID, messageID string) (accepted bool, err error) {
-	accepted, err = changed(tx.Exec(`DELETE FROM session_accepted WHERE session_id = ? AND message_id = ?`, sessionID, messageID))
-	return accepted, wrap("claim accepted message", err)
+	_, accepted, err = Mailbox{}.AcceptedAt(tx, sessionID, messageID)
+	if err != nil || !accepted {
+		return false, err
+	}
+	_, err = tx.Exec(`DELETE FROM session_accepted WHERE session_id = ? AND message_id = ?`, sessionID, messageID)
+	return true, wrap("claim accepted message", err)
 }
 
 // refuseIfAccepted refuses to delete a session while an accepted message is on its way.
@@ -78,8 +82,8 @@ func (Mailbox) PutMail(tx *db.Tx, m session.Mail) (fresh bool, err error) {
 		return false, fmt.Errorf("encode mail: %w", err)
 	}
 	values := mailValues(m, data)
-	fresh, err = changed(tx.Exec(`INSERT INTO session_inbox (session_id, message_id, request_id, queue, state, event_id, created_at, json, checksum)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(values, rowChecksum(values...))...))
+	n, err := tx.ExecExpecting(1, `INSERT INTO session_inbox (session_id, message_id, request_id, queue, state, event_id, created_at, json, checksum)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(values, rowChecksum(values...))...)
 	if err != nil {
 		return false, fmt.Errorf("insert mail: %w", err)
 	}
@@ -88,7 +92,7 @@ func (Mailbox) PutMail(tx *db.Tx, m session.Mail) (fresh bool, err error) {
 			return false, err
 		}
 	}
-	return fresh, nil
+	return n > 0, nil
 }
 
 // mailValues returns the columns of a message in the order of mailTable.

@@ -50,7 +50,7 @@ func found[T any](v T, err error) (T, bool, error) {
 
 // SavePrompt implements [session.PromptTable].
 func (Prompts) SavePrompt(tx *db.Tx, sessionID string, p session.Prompt, prefix session.Prefix) error {
-	if _, err := prefixRows.add(tx, p.Prefix, prefix); err != nil {
+	if err := prefixRows.ensure(tx, p.Prefix, prefix); err != nil {
 		return wrap("save prefix", err)
 	}
 	if err := promptRows.put(tx, sessionID, p, p.Prefix); err != nil {

@@ -229,11 +229,11 @@ func (Journal) Record(tx *db.Tx, requestID string, e session.Entry) error {
 			return fmt.Errorf("encode journal entry: %w", err)
 		}
 	}
-	var seq int64
-	if err := tx.QueryRow(`SELECT coalesce(max(seq), 0) + 1 FROM journal WHERE request_id = ?`, requestID).Scan(&seq); err != nil {
+	seq, err := tx.Next("journal "+requestID, `SELECT coalesce(max(seq), 0) FROM journal WHERE request_id = ?`, requestID)
+	if err != nil {
 		return fmt.Errorf("number journal entry: %w", err)
 	}
-	_, err := tx.Exec(`INSERT INTO journal (request_id, seq, at, step, kind, data, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	_, err = tx.Exec(`INSERT INTO journal (request_id, seq, at, step, kind, data, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		requestID, seq, e.At, e.Step, e.Kind, data, rowChecksum(requestID, seq, e.At, e.Step, e.Kind, data))
 	return wrap("append journal entry", err)
 }

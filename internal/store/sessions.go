@@ -82,13 +82,13 @@ func (Sessions) SessionsWithout(q db.Queryer, clients []string, limit int) ([]se
 
 // CreateSession inserts an idle session.
 func (Sessions) CreateSession(tx *db.Tx, v session.Session) error {
-	res, err := tx.Exec(`INSERT INTO sessions (id, client, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	n, err := tx.ExecExpecting(1, `INSERT INTO sessions (id, client, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		v.ID, v.Client, v.Title, v.CreatedAt, v.UpdatedAt)
 	if err != nil {
 		return fmt.Errorf("create session: %w", err)
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, fault.New(fault.Conflict, "There is a session %q already.", v.ID))
+	if n == 0 {
+		return fault.New(fault.Conflict, "There is a session %q already.", v.ID)
 	}
 	return nil
 }

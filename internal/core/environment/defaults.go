@@ -87,6 +87,10 @@ func (p DefaultsOptions) userQuery(ctx context.Context, d bus.Delivery, e event.
 		return bus.Permanent(err)
 	}
 	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		tx.Ahead(func(tx *db.Tx) {
+			_, _ = p.sessionExists(tx, query.SessionID)
+			_, _ = p.notifyWaiting(tx, query, message)
+		})
 		known, err := p.sessionExists(tx, query.SessionID)
 		if err != nil {
 			return err

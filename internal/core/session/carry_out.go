@@ -179,6 +179,9 @@ func (c *change) offset(req Request) (int64, error) {
 	if c.isOwnRun(req.ID) {
 		return c.run.out.length(), nil
 	}
+	if d := c.cachedRequest(req.ID); d != nil && d.fresh {
+		return 0, nil // it has no output yet
+	}
 	text, err := c.finalText(req)
 	return int64(len(text)), err
 }

@@ -57,7 +57,7 @@ func (s *Service) change(ctx context.Context, sessionID string, fn func(c *chang
 }
 
 // changeIn is like change, in a transaction of one of the kinds of [db.DB].
-func (s *Service) changeIn(ctx context.Context, update func(context.Context, func(*db.Tx) error) error, sessionID string, fn func(c *change) error) error {
+func (s *Service) changeIn(ctx context.Context, update updating, sessionID string, fn func(c *change) error) error {
 	return update(ctx, func(tx *db.Tx) error {
 		state, err := s.opt.Tables.States.State(tx, sessionID)
 		if err != nil {

@@ -267,6 +267,7 @@ func (r *run) load() (agent.Input, error) {
 	var p progress
 	var req Request
 	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
+		db.Ahead(q, r.ahead)
 		if r.payer, err = r.svc.payer(q, r.sessionID); err != nil {
 			return err
 		}
@@ -437,7 +438,7 @@ func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 	defer r.out.pubMu.Unlock()
 	events, err := r.out.collect()
 	if err == nil {
-		err = r.svc.change(ctx, r.sessionID, func(c *change) error {
+		err = r.svc.changeIn(ctx, announcing(r.svc.opt.DB.Update, r.aheadOfWrite), r.sessionID, func(c *change) error {
 			c.run = r
 			if err := r.checkOwner(c.state); err != nil {
 				return err

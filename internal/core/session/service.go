@@ -163,7 +163,8 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 	}
 	// The transaction need not be synced: the command is durable, and after a power
 	// failure the bus delivers it again. The run syncs its own writes.
-	return s.changeIn(ctx, s.opt.DB.UpdateRelaxed, d.Headers.SessionID(), func(c *change) error {
+	ahead := func(tx *db.Tx) { s.opt.Tables.ahead(tx, d.Headers, payload) }
+	return s.changeIn(ctx, announcing(s.opt.DB.UpdateRelaxed, ahead), d.Headers.SessionID(), func(c *change) error {
 		c.eventID, c.traceParent = d.ID, d.Headers[event.HeaderTraceParent]
 		if d.Ack != nil {
 			if err := d.Ack(c.tx); err != nil {

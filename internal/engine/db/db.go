@@ -66,8 +66,9 @@ type Options struct {
 	// OnCommit is called around every commit, first with false and then with true.
 	// Crash tests end the process there.
 	OnCommit func(done bool)
-	// OnRoundTrip is called for every round trip to a database server, to count them.
-	OnRoundTrip func()
+	// OnRoundTrip is called for every round trip to a database server, to count them, with the
+	// statements that travel.
+	OnRoundTrip func(statements []string)
 	// OnPublish is called with the events that a transaction publishes, to count
 	// them. The transaction may still be rolled back.
 	OnPublish func(events []event.Event)
@@ -86,6 +87,8 @@ type DB struct {
 
 	reads chan *read
 	queue chan *update
+	// hurry ends the wait for updates that join lazy ones; one signal is enough.
+	hurry chan struct{}
 	// committed carries groups from the writer to the notifier; notifying counts
 	// those that the notifier has not finished.
 	committed  chan []*update
@@ -145,6 +148,7 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		opt: opt, lock: lock,
 		reads:     make(chan *read),
 		queue:     make(chan *update, queueSize),
+		hurry:     make(chan struct{}, 1),
 		committed: make(chan []*update, committedMax),
 	}
 	readers := max(minReaders, runtime.NumCPU())

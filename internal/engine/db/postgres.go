@@ -86,7 +86,7 @@ CREATE OR REPLACE FUNCTION unixepoch() RETURNS bigint LANGUAGE sql STABLE
 type postgresEngine struct {
 	config *pgconn.Config
 	node   string
-	onSend func()
+	onSend func(statements []string)
 	write  *postgresConn
 
 	// These belong to the writer goroutine. epoch is the number of this ownership, last

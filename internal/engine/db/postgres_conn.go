@@ -21,14 +21,15 @@ type postgresConn struct {
 	beginning string
 	// timeout is how long the server may take to answer.
 	timeout time.Duration
-	// onSend is called for every round trip; tests count them.
-	onSend func()
+	// onSend is called for every round trip, with its statements; tests count them.
+	onSend func(statements []string)
 
 	server *pgconn.PgConn // nil until the first use, and after a loss
 	stmts  map[string]*postgresStatement
 	names  int
 	queue  []*postgresCall
 	rows   *postgresRows // the result that is still being read
+	ahead  []*keptRead   // the announced reads of the transaction
 	// open is true from BEGIN to the end of the transaction, answered if the server has
 	// answered a statement of it.
 	open, answered bool
@@ -59,6 +60,8 @@ type postgresCall struct {
 	affected   int64
 	done       bool
 	err        error
+	// keep is the announced read that the call answers, or nil.
+	keep *keptRead
 	// failedItself is false if an error of an earlier statement prevented this one.
 	failedItself bool
 }
@@ -124,6 +127,7 @@ func (c *postgresConn) exec(_ context.Context, query string, args ...any) (Resul
 		return nil, err
 	}
 	c.wrote = true
+	c.forgetReads(query)
 	if !c.open || isSavepoint(query) {
 		if err := c.flush(); err != nil {
 			return nil, err
@@ -157,10 +161,15 @@ func (c *postgresConn) read(ctx context.Context, query string, args []any) (*pos
 	if c.failed != nil && c.open {
 		return nil, c.failed
 	}
+	if !strings.HasPrefix(query, "SELECT") {
+		c.wrote = true
+		c.forgetReads(query)
+	} else if rows, err := c.readAhead(query, args); rows != nil || err != nil {
+		return rows, err
+	}
 	if _, err := c.enqueue(query, args); err != nil {
 		return nil, err
 	}
-	c.wrote = c.wrote || !strings.HasPrefix(query, "SELECT")
 	return c.send(true)
 }
 
@@ -184,7 +193,7 @@ func (c *postgresConn) script(ctx context.Context, statements string) error {
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
-	c.sent()
+	c.sent(&postgresCall{query: statements})
 	if err := c.server.Exec(ctx, statements).Close(); err != nil {
 		return c.note(err)
 	}
@@ -211,12 +220,12 @@ func (c *postgresConn) beginRead(ctx context.Context) error {
 
 // start begins a transaction that the next round trip will open.
 func (c *postgresConn) start() {
-	c.queue, c.open, c.answered, c.begun, c.wrote, c.failed = nil, true, false, false, false, nil
+	c.queue, c.open, c.answered, c.begun, c.wrote, c.failed, c.ahead = nil, true, false, false, false, nil, nil
 }
 
 // endRead sends the end of the transaction, and does not wait for the answer.
 func (c *postgresConn) endRead() error {
-	defer func() { c.queue, c.open, c.failed = nil, false, nil }()
+	defer func() { c.queue, c.open, c.failed, c.ahead = nil, false, nil, nil }()
 	if c.rows != nil {
 		_ = c.rows.Close() // its closure has failed to do it
 	}
@@ -316,7 +325,7 @@ func (c *postgresConn) sendOnce(calls []*postgresCall, wantRows bool) (*postgres
 	if err := c.connect(context.Background()); err != nil {
 		return nil, c.note(err)
 	}
-	c.sent()
+	c.sent(calls...)
 	p := c.server.StartPipeline(context.Background())
 	prepared := make(map[*postgresStatement]bool)
 	for _, call := range calls {
@@ -350,9 +359,13 @@ func (c *postgresConn) sendOnce(calls []*postgresCall, wantRows bool) (*postgres
 }
 
 // sent counts a round trip and gives the server its time to answer.
-func (c *postgresConn) sent() {
+func (c *postgresConn) sent(calls ...*postgresCall) {
 	if c.onSend != nil {
-		c.onSend()
+		statements := make([]string, len(calls))
+		for i, call := range calls {
+			statements[i] = call.query
+		}
+		c.onSend(statements)
 	}
 	c.extendDeadline()
 }
@@ -406,11 +419,12 @@ func (c *postgresConn) receive(p *pgconn.Pipeline, call *postgresCall, prepared 
 		return nil, fmt.Errorf("the server answered with %T to a statement", result)
 	}
 	if wantRows {
-		rows := &postgresRows{conn: c, pipeline: p, reader: reader}
-		for _, f := range reader.FieldDescriptions() {
-			rows.names, rows.types = append(rows.names, f.Name), append(rows.types, f.DataTypeOID)
+		return newRows(c, p, reader), nil
+	}
+	if call.keep != nil {
+		if err := call.keep.read(newRows(c, p, reader)); err != nil {
+			return nil, err
 		}
-		return rows, nil
 	}
 	tag, err := reader.Close()
 	if err != nil {

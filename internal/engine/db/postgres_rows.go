@@ -25,6 +25,14 @@ type postgresRows struct {
 	err     error
 }
 
+func newRows(c *postgresConn, p *pgconn.Pipeline, reader *pgconn.ResultReader) *postgresRows {
+	rows := &postgresRows{conn: c, pipeline: p, reader: reader}
+	for _, f := range reader.FieldDescriptions() {
+		rows.names, rows.types = append(rows.names, f.Name), append(rows.types, f.DataTypeOID)
+	}
+	return rows
+}
+
 func (r *postgresRows) Next() bool {
 	if len(r.waiting) > 0 {
 		r.values, r.waiting = r.waiting[0], r.waiting[1:]
@@ -48,17 +56,26 @@ func (r *postgresRows) fetch() ([]any, bool) {
 		r.finish()
 		return nil, false
 	}
+	out, err := r.decode()
+	if err != nil {
+		r.err = err
+		return nil, false
+	}
+	return out, true
+}
+
+// decode returns the values of the current row of the connection.
+func (r *postgresRows) decode() ([]any, error) {
 	raw := r.reader.Values()
 	out := make([]any, len(raw))
 	for i := range raw {
 		value, err := decodeValue(r.types[i], raw[i])
 		if err != nil {
-			r.err = fmt.Errorf("decode column %s: %w", r.names[i], err)
-			return nil, false
+			return nil, fmt.Errorf("decode column %s: %w", r.names[i], err)
 		}
 		out[i] = value
 	}
-	return out, true
+	return out, nil
 }
 
 // spill keeps the rest of the result in memory, to free the connection.

@@ -241,7 +241,7 @@ func TestFaultsOfPostgresSayWhatToDo(t *testing.T) {
 func TestRoundTripsOfATransaction(t *testing.T) {
 	s := startPostgres(t)
 	var trips atomic.Int64
-	d, err := onServer(t, s.Addr(), "one", func(o *db.Options) { o.OnRoundTrip = func() { trips.Add(1) } })
+	d, err := onServer(t, s.Addr(), "one", func(o *db.Options) { o.OnRoundTrip = func([]string) { trips.Add(1) } })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ type Tx struct {
 	ended bool
 	// repeated is true if the group has failed before, and its closures run one by one.
 	repeated      bool
+	numbers       map[string]int64 // the last numbers of sequences; see [Tx.Next]
+	announcing    bool             // [Tx.Ahead] notes its reads; nothing else has an effect
 	wrote         bool
 	afterCommit   []func()
 	afterRollback []func()
@@ -91,6 +93,24 @@ func expecting(query string) string {
 	return "WITH done AS (" + query + " RETURNING 1) SELECT lilac_expect((SELECT count(*) FROM done), CAST(? AS BIGINT))"
 }
 
+// Next returns the number after the last one of a sequence, such as that of the entries of a
+// journal. query, with args, returns the last number that is stored; it runs only once in the
+// transaction, so all new numbers of the sequence have to come from Next. name names the
+// sequence.
+func (t *Tx) Next(name, query string, args ...any) (int64, error) {
+	n, known := t.numbers[name]
+	if !known {
+		if err := t.QueryRow(query, args...).Scan(&n); err != nil {
+			return 0, err
+		}
+	}
+	if t.numbers == nil {
+		t.numbers = make(map[string]int64, 1)
+	}
+	t.numbers[name] = n + 1
+	return n + 1, nil
+}
+
 // Now returns the time of the transaction. It is the same for the whole group.
 func (t *Tx) Now() time.Time { return t.now }
 
@@ -99,6 +119,9 @@ func (t *Tx) Now() time.Time { return t.now }
 func (t *Tx) Publish(events ...event.Event) error {
 	if t.ended {
 		return errTxEnded
+	}
+	if t.announcing {
+		return nil
 	}
 	for _, e := range events {
 		if err := e.Validate(); err != nil {

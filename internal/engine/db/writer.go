@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,8 @@ import (
 type update struct {
 	fn      func(*Tx) error
 	relaxed bool
+	// lazy lets it wait for another update; see UpdateLazy.
+	lazy bool
 	// claimed is set by the writer when it runs the update, or by the caller when it
 	// stops waiting: the first one decides.
 	claimed atomic.Bool
@@ -39,6 +42,32 @@ func (d *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
 // and cursors.
 func (d *DB) UpdateRelaxed(ctx context.Context, fn func(tx *Tx) error) error {
 	return d.submit(ctx, &update{fn: fn, relaxed: true, done: make(chan struct{})})
+}
+
+// lazyFor is how long an update of [DB.UpdateLazy] waits for another update.
+const lazyFor = 5 * time.Millisecond
+
+// UpdateLazy is like UpdateRelaxed, for writes that nothing waits for: it joins the next group,
+// or runs after 5 ms if there is none, or at once when hurry is readable. Otherwise, such writes
+// would stand between the commits of a piece of work. hurried reports that it read from hurry.
+func (d *DB) UpdateLazy(hurry <-chan struct{}, fn func(tx *Tx) error) (hurried bool, err error) {
+	u := &update{fn: fn, relaxed: true, lazy: true, done: make(chan struct{})}
+	if err := d.enter(); err != nil {
+		return false, err
+	}
+	defer d.callers.Done()
+	d.queue <- u
+	select {
+	case <-u.done:
+		return false, u.err
+	case <-hurry:
+	}
+	select {
+	case d.hurry <- struct{}{}:
+	default: // one signal is pending already
+	}
+	<-u.done
+	return true, u.err
 }
 
 // errRepeat asks for the group to be repeated with one savepoint per closure.
@@ -92,12 +121,14 @@ func (d *DB) runWriter() {
 }
 
 // collect returns the updates that wait, at most groupMax, without those whose callers
-// stopped waiting.
+// stopped waiting. If nothing waits for any of them, it waits for more.
 func (d *DB) collect(first *update) []*update {
 	group := make([]*update, 0, min(len(d.queue)+1, groupMax))
+	lazy := true
+	var over <-chan time.Time
 	for u := first; ; {
 		if u.claimed.CompareAndSwap(false, true) {
-			group = append(group, u)
+			group, lazy = append(group, u), lazy && u.lazy
 		}
 		if len(group) == groupMax {
 			return group
@@ -108,7 +139,23 @@ func (d *DB) collect(first *update) []*update {
 			if !ok {
 				return group
 			}
+			continue
 		default:
+		}
+		if !lazy || len(group) == 0 {
+			return group
+		}
+		if over == nil {
+			over = time.After(lazyFor)
+		}
+		select {
+		case u, ok = <-d.queue:
+			if !ok {
+				return group
+			}
+		case <-d.hurry:
+			return group
+		case <-over:
 			return group
 		}
 	}
@@ -186,7 +233,7 @@ func (d *DB) resolve() error {
 			u.tx.rolledBack()
 		case errors.Is(u.err, errOutcomeUnknown): // its closure succeeded
 			for _, fn := range u.tx.afterCommit {
-				d.runCallback(fn)
+				runCallback(d.opt.Logger, fn)
 			}
 		}
 	}
@@ -325,17 +372,17 @@ func (d *DB) notify(group []*update) {
 	for _, u := range group {
 		if u.err == nil && u.tx != nil {
 			for _, fn := range u.tx.afterCommit {
-				d.runCallback(fn)
+				runCallback(d.opt.Logger, fn)
 			}
 		}
 		close(u.done)
 	}
 }
 
-func (d *DB) runCallback(fn func()) {
+func runCallback(logger *slog.Logger, fn func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			d.opt.Logger.Error("callback after a commit panicked", "panic", fmt.Sprint(r))
+			logger.Error("callback after a commit panicked", "panic", fmt.Sprint(r))
 		}
 	}()
 	fn()

@@ -30,6 +30,11 @@ func (p *plan) empty(g *group) bool {
 	return len(p.insert)+len(p.update)+len(p.commit)+len(p.deadLetters)+len(p.renew) == 0 && p.cursor == g.written
 }
 
+// onlyCommits reports whether nothing waits for the plan to be written.
+func (p *plan) onlyCommits() bool {
+	return len(p.insert)+len(p.update)+len(p.deadLetters)+len(p.start)+len(p.renew) == 0
+}
+
 // dispatch runs the group's dispatcher goroutine.
 func (g *group) dispatch() {
 	timer := time.NewTimer(time.Hour)

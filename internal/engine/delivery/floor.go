@@ -14,17 +14,18 @@ import (
 // EnsureTopic returns the id of a topic in bus_topics and creates its row if necessary.
 // at is the current time in Unix milliseconds.
 func EnsureTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
-	find := func() error {
-		return tx.QueryRow("SELECT id FROM bus_topics WHERE name = ?", string(topic)).Scan(&id)
+	err = tx.QueryRow("SELECT id FROM bus_topics WHERE name = ?", string(topic)).Scan(&id)
+	if errors.Is(err, db.ErrNoRows) {
+		return CreateTopic(tx, topic, at)
 	}
-	if err = find(); err == nil || !errors.Is(err, db.ErrNoRows) {
-		return id, err
-	}
+	return id, err
+}
+
+// CreateTopic is like [EnsureTopic], for a topic that has no row.
+func CreateTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
 	_, output := topic.OutputRequest()
-	if _, err := tx.Exec("INSERT INTO bus_topics (name, output, last_append) VALUES (?, ?, ?)", string(topic), output, at); err != nil {
-		return 0, err
-	}
-	return id, find()
+	err = tx.QueryRow("INSERT INTO bus_topics (name, output, last_append) VALUES (?, ?, ?) RETURNING id", string(topic), output, at).Scan(&id)
+	return id, err
 }
 
 // TombstoneAge is how long a removed output topic is remembered, so that its readers

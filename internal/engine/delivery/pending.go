@@ -23,8 +23,18 @@ func (w planWriter) write(p *plan) error {
 	if p.empty(w.group) {
 		return nil
 	}
+	update := func(fn func(*db.Tx) error) error { return w.b.db.UpdateRelaxed(context.Background(), fn) }
+	if p.onlyCommits() {
+		update = func(fn func(*db.Tx) error) error {
+			hurried, err := w.b.db.UpdateLazy(w.wake, fn)
+			if hurried {
+				w.wakeDispatcher()
+			}
+			return err
+		}
+	}
 	for {
-		err := w.b.db.UpdateRelaxed(context.Background(), func(tx *db.Tx) error { return w.writeAll(tx, p) })
+		err := update(func(tx *db.Tx) error { return w.writeAll(tx, p) })
 		if err == nil {
 			break
 		}

@@ -142,7 +142,7 @@ func (b *Bus) topic(tx *db.Tx, name event.Topic, at int64) (*topicState, error) 
 		return nil, err
 	}
 	if info.id == 0 {
-		if info.id, err = delivery.EnsureTopic(tx, name, at); err != nil {
+		if info.id, err = delivery.CreateTopic(tx, name, at); err != nil {
 			return nil, err
 		}
 		info.lastAppend = at

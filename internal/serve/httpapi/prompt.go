@@ -129,7 +129,15 @@ func (b *promptBody) check() error {
 func (p *prompts) accept(ctx context.Context, sessionID, key string, hash [sha256.Size]byte, in promptBody, parts []chat.Part) (accepted, error) {
 	messageID := newID()
 	var answer accepted
+	to := prompting.Tables{Inbox: p.inbox, Accepted: p.table, Files: p.files.table}
 	err := p.db.Update(ctx, func(tx *db.Tx) error {
+		tx.Ahead(func(tx *db.Tx) {
+			_, _ = p.sessions.table.Session(tx, sessionID)
+			if key != "" {
+				_, _ = p.remember(tx, sessionID+":"+key, remembered{})
+			}
+			to.Ahead(tx, sessionID, messageID)
+		})
 		s, err := p.sessions.table.Session(tx, sessionID)
 		if err != nil {
 			return err
@@ -149,7 +157,6 @@ func (p *prompts) accept(ctx context.Context, sessionID, key string, hash [sha25
 				return nil
 			}
 		}
-		to := prompting.Tables{Inbox: p.inbox, Accepted: p.table, Files: p.files.table}
 		return to.Accept(ctx, tx, query, parts, sourceUser)
 	})
 	return answer, err

@@ -102,6 +102,15 @@ func (h *Handler) accept(ctx context.Context, client Client, model Model, in con
 	}
 	messageID, fresh := newID(), newID()
 	err = h.o.DB.Update(ctx, func(tx *db.Tx) error {
+		tx.Ahead(func(tx *db.Tx) {
+			if sel.id != "" {
+				_, _ = h.o.Sessions.Session(tx, sel.id)
+				h.o.Tables.Ahead(tx, sel.id, messageID)
+			}
+			if key != "" {
+				_, _ = h.remember(tx, client.Name+":"+key, run{})
+			}
+		})
 		s, begins, err := h.session(tx, client, model, in, sel, fresh)
 		if err != nil {
 			return err

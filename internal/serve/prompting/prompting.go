@@ -64,6 +64,12 @@ func Query(s session.Session, messageID, content string, queue event.Queue, part
 	return q, nil
 }
 
+// Ahead announces the reads of [Tables.Accept]; see [db.Tx.Ahead].
+func (t Tables) Ahead(tx *db.Tx, sessionID, messageID string) {
+	_, _ = t.Accepted.State(tx, sessionID)
+	_, _, _ = t.Inbox.Seen(tx, environment.Source, eventID(event.UserQuery, messageID), nil)
+}
+
 // Accept publishes a prompt as a user_query. source is "user" for the operator, or
 // [event.SourceEntry] for a program.
 func (t Tables) Accept(ctx context.Context, tx *db.Tx, query event.UserQueryPayload, parts []chat.Part, source string) error {
@@ -86,13 +92,15 @@ func Publish(ctx context.Context, tx *db.Tx, inbox environment.Inbox, t event.Ty
 		return fmt.Errorf("encode %s: %w", t, err)
 	}
 	_, err = environment.PublishTraced(tx, inbox, event.EnvEvent{
-		ID:       string(t) + ":" + key,
+		ID:       eventID(t, key),
 		Type:     t,
 		Metadata: event.EnvMetadata{TriggerSessionID: sessionID, Source: source},
 		Payload:  raw,
 	}, event.TraceParent(ctx))
 	return err
 }
+
+func eventID(t event.Type, key string) string { return string(t) + ":" + key }
 
 // checkQueue refuses a prompt while the queue is full, because every accepted
 // prompt must be answered.

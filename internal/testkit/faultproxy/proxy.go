@@ -254,7 +254,7 @@ func (p *Proxy) answer(to net.Conn, chunk []byte) bool {
 		}
 		return false
 	}
-	time.Sleep(f.delay)
+	sleep(f.delay)
 	_, err := to.Write(chunk)
 	return err == nil
 }

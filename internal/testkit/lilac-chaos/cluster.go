@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -167,12 +168,21 @@ func (c *cluster) heal() {
 // settle waits until all work has ended, and returns what the world then has.
 func (c *cluster) settle(w *work) observed {
 	s := c.awaitActive()
-	for what, query := range map[string]string{
-		"all requests have ended":       "SELECT count(*) FROM requests WHERE ended_at = 0",
-		"all outgoing messages are out": "SELECT count(*) FROM outbox WHERE unfinished = 1",
+	none := func(query string) func() bool { return func() bool { return s.Count(query) == 0 } }
+	for _, end := range []struct {
+		what    string
+		reached func() bool
+	}{
+		// Discord tells nobody when the bot has read what it missed.
+		{"all mentions have arrived", func() bool {
+			told := strings.Join(slices.Concat(s.Rows("SELECT CAST(json AS TEXT) FROM history")...), "\n")
+			return !slices.ContainsFunc(slices.Collect(maps.Values(w.sent().mentions)), func(text string) bool { return !strings.Contains(told, text) })
+		}},
+		{"all requests have ended", none("SELECT count(*) FROM requests WHERE ended_at = 0")},
+		{"all outgoing messages are out", none("SELECT count(*) FROM outbox WHERE unfinished = 1")},
 	} {
-		if !e2e.Poll(c.o.patience, func() bool { return s.Count(query) == 0 }) {
-			c.h.Logf("not within %s: %s", c.o.patience, what)
+		if !e2e.Poll(c.o.patience, end.reached) {
+			c.h.Logf("not within %s: %s", c.o.patience, end.what)
 			break
 		}
 	}
