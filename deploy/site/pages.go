@@ -41,6 +41,7 @@ var parts = []struct {
 		{"tools", "docs/tools.md"},
 		{"examples", "examples/README.md"},
 		{"operations", "docs/operations.md"},
+		{"scale", "docs/scale.md"},
 		{"security", "SECURITY.md"},
 	}},
 	{"Reference", [][2]string{{"commands", ""}, {"configuration", "docs/configuration.md"}, {"events", "docs/events.md"}, {"http", ""}, {"metrics", "docs/metrics.md"}, {"changes", "CHANGELOG.md"}}},

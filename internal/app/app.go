@@ -207,6 +207,7 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return p.sources.files.Run(failed) })
 	work.Go(func() error { return p.sources.programs.Run(failed) })
 	work.Go(func() error { return clean(failed, cleaner{p.base}.removeOld) })
+	work.Go(func() error { return p.adoptFiles(failed) })
 	work.Go(func() error { return p.tellOfSandbox(failed) })
 	for _, s := range p.platforms {
 		s.start(failed, work)

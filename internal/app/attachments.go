@@ -38,7 +38,11 @@ type attachments struct{ *base }
 // openBlobs opens the blob store with a size limit for the largest file that may be received
 // or sent.
 func openBlobs(c *config.Config) (*store.Blobs, error) {
-	blobs, err := store.OpenBlobs(c.DataDir, max(store.DefaultMaxBlob, int64(c.Attachments.MaxBytes), int64(c.Surface.Discord.Attachments.MaxBytes)))
+	bucket, err := config.BlobsBucket(c)
+	if err != nil {
+		return nil, err
+	}
+	blobs, err := store.OpenBlobs(config.BlobsDir(c), bucket, max(store.DefaultMaxBlob, int64(c.Attachments.MaxBytes), int64(c.Surface.Discord.Attachments.MaxBytes)))
 	if err != nil {
 		return nil, fmt.Errorf("open blobs: %w", err)
 	}
@@ -91,6 +95,31 @@ func (a attachments) tool() (*builtin.Attachments, error) {
 		Workspace: a.Config.Workspace, HandOver: a.give, Inbound: a.inbound, Fetch: a.fetch,
 		FileBytes: int64(set.MaxBytes), TotalBytes: int64(set.MaxTotal),
 	})
+}
+
+// adoptAgain is the delay after a failed attempt to copy files.
+const adoptAgain = time.Minute
+
+// adoptFiles copies the files of the data directory to where files are stored now, until it has
+// succeeded.
+func (b *base) adoptFiles(ctx context.Context) error {
+	for {
+		copied, err := b.blobs.Adopt(ctx, store.BlobsDir(b.Config.DataDir))
+		if err == nil {
+			if copied > 0 {
+				b.Logger.Info("files of the data directory were copied to attachments.store", "files", copied)
+			}
+			return nil
+		}
+		if ctx.Err() == nil {
+			b.Logger.Error("cannot copy files of the data directory to attachments.store; other processes do not have them until that succeeds", "copied", copied, "error", fault.ToWire(err).Message)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(adoptAgain):
+		}
+	}
 }
 
 // sweep deletes files that nothing references anymore.

@@ -14,7 +14,7 @@ import (
 // the bot can send files. The control is a file of the agent, which bypasses that check.
 func TestFilesThatPeopleSendLeaveTheDatabaseItsRoom(t *testing.T) {
 	dir := t.TempDir()
-	blobs, err := store.OpenBlobs(dir, 0)
+	blobs, err := store.OpenBlobs(store.BlobsDir(dir), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,6 +136,9 @@ func (m *monitoring) newMonitor() *health.Monitor {
 		{Name: "runner", Needed: true, Rests: m.rests, Run: m.lostRequests(lostAfter)},
 		{Name: "disk", Rests: m.rests, Run: m.checkDisk(health.DiskAt)},
 	}
+	if m.blobs.InBucket() {
+		probes = append(probes, health.Probe{Name: "files", Rests: m.rests, Run: m.checkFiles})
+	}
 	if m.companion != nil {
 		probes = append(probes, health.Probe{Name: "redis", Run: m.checkRedis})
 	}
@@ -243,6 +246,14 @@ func (m *monitoring) describeTrouble(err error) string {
 // checkRedis returns a warning if Redis, which nothing depends on, does not do its work.
 func (m *monitoring) checkRedis(ctx context.Context) error {
 	if err := m.companion.Healthy(ctx); err != nil {
+		return health.Warn("%s", m.describeTrouble(err))
+	}
+	return nil
+}
+
+// checkFiles checks that the bucket of the stored files can be reached.
+func (m *monitoring) checkFiles(ctx context.Context) error {
+	if err := m.blobs.Healthy(ctx); err != nil {
 		return health.Warn("%s", m.describeTrouble(err))
 	}
 	return nil

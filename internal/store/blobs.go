@@ -32,8 +32,12 @@ const DefaultMaxBlob = 32 << 20
 
 // Blobs stores large data in files that are named by the hash of their content, so that the
 // bus carries only references. Storing the same data again returns the same reference.
+//
+// With a bucket, every file is there, and the directory has copies of those that this process has
+// stored or read.
 type Blobs struct {
-	dir string
+	dir    string
+	bucket Bucket // nil: the directory has everything
 	// max is the maximum size for Put. Get also reads larger blobs, which were stored
 	// under a higher limit.
 	max int64
@@ -42,21 +46,23 @@ type Blobs struct {
 	mu sync.RWMutex
 }
 
-// OpenBlobs opens the blob store in <data>/blobs and creates the directory if necessary.
-// A maxSize of zero means [DefaultMaxBlob].
-func OpenBlobs(dataDir string, maxSize int64) (*Blobs, error) {
-	dir := filepath.Join(dataDir, blobsDir)
+// BlobsDir returns the directory of blobs in a data directory.
+func BlobsDir(dataDir string) string { return filepath.Join(dataDir, blobsDir) }
+
+// OpenBlobs opens the blob store in a directory, and creates the directory if necessary.
+// bucket is nil, or the bucket that has all blobs. A maxSize of zero means [DefaultMaxBlob].
+func OpenBlobs(dir string, bucket Bucket, maxSize int64) (*Blobs, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob directory: %w", err)
 	}
 	if maxSize <= 0 {
 		maxSize = DefaultMaxBlob
 	}
-	return &Blobs{dir: dir, max: maxSize}, nil
+	return &Blobs{dir: dir, bucket: bucket, max: maxSize}, nil
 }
 
-// Put stores data and returns its reference. When it returns, the data is on disk: Put
-// writes and syncs a temporary file, renames it, and syncs the directory.
+// Put stores data and returns its reference. When it returns, the data is in the bucket, if there
+// is one, and on disk: Put writes and syncs a temporary file, renames it, and syncs the directory.
 func (b *Blobs) Put(ctx context.Context, data []byte) (ref string, err error) {
 	if int64(len(data)) > b.max {
 		return "", fault.New(fault.TooLarge, "The file has %d bytes; at most %d are kept.", len(data), b.max)
@@ -67,28 +73,34 @@ func (b *Blobs) Put(ctx context.Context, data []byte) (ref string, err error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
 	ref = BlobPrefix + name
+	if b.bucket != nil {
+		// Also if it is there: its age begins anew, so that no sweep removes it before the caller
+		// has written its reference.
+		if err := b.bucket.Put(ctx, name, data); err != nil {
+			return "", err
+		}
+	}
+	return ref, b.keep(name, data)
+}
+
+// keep stores data in the directory.
+func (b *Blobs) keep(name string, data []byte) error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if _, err := b.read(name); err == nil {
 		// Restart the age of the blob, so that a sweep does not remove it before the
 		// caller has written its reference.
 		now := time.Now()
-		if err := os.Chtimes(filepath.Join(b.dir, name[:2], name), now, now); err != nil {
-			return "", fmt.Errorf("renew blob: %w", err)
-		}
-		return ref, nil
+		return wrap("renew blob", os.Chtimes(filepath.Join(b.dir, name[:2], name), now, now))
 	}
 	dir := filepath.Join(b.dir, name[:2])
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make blob directory: %w", err)
+		return fmt.Errorf("make blob directory: %w", err)
 	}
 	if err := writeSynced(dir, name, data); err != nil {
-		return "", fmt.Errorf("write blob: %w", err)
+		return fmt.Errorf("write blob: %w", err)
 	}
-	if err := syncDir(b.dir); err != nil {
-		return "", fmt.Errorf("sync blob directory: %w", err)
-	}
-	return ref, nil
+	return wrap("sync blob directory", syncDir(b.dir))
 }
 
 // Get returns the data of a reference. It verifies the hash and returns an error if the
@@ -101,7 +113,11 @@ func (b *Blobs) Get(ctx context.Context, ref string) ([]byte, error) {
 	if !ok {
 		return nil, fault.New(fault.Invalid, "%q is not a reference to a stored file.", ref)
 	}
-	return b.read(name)
+	data, err := b.read(name)
+	if err == nil || b.bucket == nil {
+		return data, err
+	}
+	return b.fetch(ctx, name)
 }
 
 // blobName returns the file name in a reference, and false if ref is not a reference.
@@ -117,10 +133,20 @@ func (b *Blobs) Size(ref string) int64 {
 		return 0
 	}
 	info, err := os.Stat(filepath.Join(b.dir, name[:2], name))
+	switch {
+	case err == nil:
+		return info.Size()
+	case b.bucket == nil:
+		return 0
+	}
+	// Whoever asks for the size reads the file next.
+	ctx, cancel := context.WithTimeout(context.Background(), sizeWithin)
+	defer cancel()
+	data, err := b.fetch(ctx, name)
 	if err != nil {
 		return 0
 	}
-	return info.Size()
+	return int64(len(data))
 }
 
 func (b *Blobs) read(name string) ([]byte, error) {

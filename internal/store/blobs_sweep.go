@@ -45,6 +45,11 @@ func (b *Blobs) Sweep(ctx context.Context, now time.Time, age time.Duration, ref
 			return out, err
 		}
 	}
+	if b.bucket != nil {
+		if err := b.sweepBucket(ctx, now, age, referenced, &out); err != nil {
+			return out, err
+		}
+	}
 	return out, nil
 }
 

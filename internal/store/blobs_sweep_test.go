@@ -37,7 +37,7 @@ func newShelf(t *testing.T) *shelf {
 	d, s := open(t)
 	f := &shelf{t: t, dir: t.TempDir(), db: d, store: s}
 	var err error
-	if f.Blobs, err = store.OpenBlobs(f.dir, 1000); err != nil {
+	if f.Blobs, err = store.OpenBlobs(store.BlobsDir(f.dir), nil, 1000); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -16,7 +16,7 @@ import (
 func TestBlobs(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
-	b, err := store.OpenBlobs(dir, 100)
+	b, err := store.OpenBlobs(store.BlobsDir(dir), nil, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestBlobs(t *testing.T) {
 	path := filepath.Join(dir, "blobs", name[:2], name)
 
 	t.Run("what was put is there, also after opening again", func(t *testing.T) {
-		again, err := store.OpenBlobs(dir, 100)
+		again, err := store.OpenBlobs(store.BlobsDir(dir), nil, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestBlobs(t *testing.T) {
 		}
 	})
 	t.Run("what was put under a larger cap is whole", func(t *testing.T) {
-		small, err := store.OpenBlobs(dir, int64(len(data)-1))
+		small, err := store.OpenBlobs(store.BlobsDir(dir), nil, int64(len(data)-1))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,16 +11,29 @@ import (
 	"os"
 	"path/filepath"
 
+	"lilac/internal/engine/bucket"
 	"lilac/internal/engine/db"
 )
 
 // refsPage is the number of references to read per query, which bounds the memory.
 const refsPage = 1000
 
-// VerifyFiles reads every blob in a data directory and reports damaged blobs, and blobs
-// that are missing although a reference to them exists. It changes nothing.
-func (s *Store) VerifyFiles(ctx context.Context, dataDir string) (bad []string, err error) {
-	dir := filepath.Join(dataDir, blobsDir)
+// VerifyFiles reads every blob in a directory and reports damaged blobs, and blobs that are
+// missing although a reference to them exists, also from the bucket, if there is one. It
+// changes nothing.
+func (s *Store) VerifyFiles(ctx context.Context, dir string, in Bucket) (bad []string, err error) {
+	there := map[string]bool{}
+	if in != nil {
+		err := in.List(ctx, func(objects []bucket.Object) error {
+			for _, o := range objects {
+				there[o.Key] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case path == dir && errors.Is(err, fs.ErrNotExist):
@@ -56,10 +69,12 @@ func (s *Store) VerifyFiles(ctx context.Context, dataDir string) (bad []string, 
 		for _, r := range refs {
 			last = r.blob
 			_, is := blobName(BlobPrefix + r.blob)
-			if is {
-				_, err = os.Stat(filepath.Join(dir, r.blob[:2], r.blob))
+			missing := !is
+			if is && !there[r.blob] {
+				_, err := os.Stat(filepath.Join(dir, r.blob[:2], r.blob))
+				missing = errors.Is(err, fs.ErrNotExist)
 			}
-			if !is || errors.Is(err, fs.ErrNotExist) {
+			if missing {
 				bad = append(bad, fmt.Sprintf("The stored file %s is missing, to which %s refers.", r.blob, r.owner))
 				found++
 			}

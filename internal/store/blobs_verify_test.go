@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/store"
 )
 
 // VerifyFiles reports each file whose content does not match its name, and each missing
@@ -24,7 +25,7 @@ func TestADeepLookReadsEveryStoredFile(t *testing.T) {
 	})
 	look := func() []string {
 		t.Helper()
-		bad, err := f.store.VerifyFiles(t.Context(), f.dir)
+		bad, err := f.store.VerifyFiles(t.Context(), store.BlobsDir(f.dir), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

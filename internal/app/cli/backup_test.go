@@ -22,7 +22,7 @@ func TestBackupReportsDamagedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	b, err := store.OpenBlobs(dir, 0)
+	b, err := store.OpenBlobs(store.BlobsDir(dir), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

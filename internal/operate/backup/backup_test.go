@@ -35,7 +35,7 @@ func data(t testing.TB, dir string) (*db.DB, *store.Blobs) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	b, err := store.OpenBlobs(dir, 0)
+	b, err := store.OpenBlobs(store.BlobsDir(dir), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

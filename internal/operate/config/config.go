@@ -205,6 +205,7 @@ type Tools struct {
 
 // Attachments bounds the files that people and the agent exchange.
 type Attachments struct {
+	Store    string   `json:"store,omitempty" jsonschema:"Where the files are: a directory, such as one on a shared file system, or a bucket in a store that speaks Amazon S3's protocol: s3://BUCKET/PREFIX?region=eu-central-1, or s3://BUCKET?endpoint=https://minio.example.com. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Default: the directory blobs in dataDir."`
 	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"Maximum size of a file that the agent gives or downloads, or that a prompt contains (there at most 10MiB). Platforms may allow less."`
 	MaxTotal Size     `json:"maxTotal,omitempty" jsonschema:"Maximum total size of the files of one call or one prompt (there at most 20MiB)."`
 	Keep     Duration `json:"keep,omitempty" jsonschema:"How long a file is kept after the last message that refers to it is gone; at least 48h."`

@@ -18,6 +18,7 @@ func Environment() []EnvVar {
 		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
 		{"LILAC_DB_URL", "database.url", "The database: `sqlite:`, or `postgres://user:password@host:5432/name`."},
 		{"LILAC_BUS_URL", "bus.url", "A Redis server beside the database: `redis://user:password@host:6379/0`."},
+		{"LILAC_BLOBS", "attachments.store", "Where files are stored: a directory, or `s3://BUCKET/PREFIX?region=…`."},
 		{"LILAC_MODEL", "model", "The model, as `provider/model`, or `demo`. Commas separate models that take over while those before them fail."},
 		{"LILAC_TOKEN", "", "The operator's token (at least 16 characters), instead of one that the server makes. Required to listen on an address that is not loopback."},
 		{"LILAC_METRICS_TOKEN", "", "A token that opens `/metrics` and nothing else (at least 16 characters), for a Prometheus that should not have the operator's."},
@@ -29,6 +30,7 @@ func Environment() []EnvVar {
 		{"OPENAI_BASE_URL", "providers.openai.baseURL", "Another server that speaks OpenAI's protocol, for example `http://127.0.0.1:11434/v1`."},
 		{"DISCORD_BOT_TOKEN", "surface.discord.token", "The token of the bot on Discord, if DISCORD_TOKEN is not set."},
 		{"DISCORD_TOKEN", "surface.discord.token", "The token of the bot on Discord. Without one Discord is off."},
+		{"AWS_ACCESS_KEY_ID", "", "With AWS_SECRET_ACCESS_KEY and, for temporary credentials, AWS_SESSION_TOKEN: the access key for a bucket (LILAC_BLOBS) and for providers with `auth: aws`."},
 		{"GEMINI_API_KEY", "providers.gemini.apiKey", "The key of Gemini's API, which is reached through its OpenAI-compatible endpoint."},
 	}
 }
@@ -36,7 +38,7 @@ func Environment() []EnvVar {
 func (c reader) applyEnv() {
 	plain := map[string]*string{
 		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": (*string)(&c.Bus.URL), "database.url": (*string)(&c.Database.URL),
-		"log.level": &c.Log.Level, "log.format": &c.Log.Format,
+		"attachments.store": &c.Attachments.Store, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
 		"surface.discord.token": (*string)(&c.Surface.Discord.Token),
 	}
 	for _, v := range Environment() {

@@ -58,7 +58,7 @@ func (p Patient) contents(ctx context.Context, database *db.DB, where string) Fi
 	older := len(database.PendingMigrations()) > 0
 	if err == nil && p.Deep && !older {
 		var found []string
-		found, err = damaged(ctx, p.Config.DataDir, database)
+		found, err = damaged(ctx, p.Config, database)
 		bad = append(bad, found...)
 	}
 	switch {
@@ -100,7 +100,7 @@ func migrations() []db.Migration { return slices.Concat(sqlitebus.Migrations, st
 
 // damaged reads all rows and the stored files that they refer to, and lists those that are
 // damaged.
-func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, error) {
+func damaged(ctx context.Context, c *config.Config, database *db.DB) ([]string, error) {
 	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
 	if err != nil {
 		return nil, fmt.Errorf("open the bus: %w", err)
@@ -115,7 +115,11 @@ func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, er
 	if err != nil {
 		return bad, err
 	}
-	stored, err := store.New(database).VerifyFiles(ctx, dataDir)
+	bucket, err := config.BlobsBucket(c)
+	if err != nil {
+		return bad, err
+	}
+	stored, err := store.New(database).VerifyFiles(ctx, config.BlobsDir(c), bucket)
 	return append(bad, stored...), err
 }
 

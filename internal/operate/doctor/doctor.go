@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"lilac/internal/foundation/fault"
@@ -77,7 +76,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 	out := []Finding{
 		p.configuration(),
 		p.directory("data directory", p.Config.DataDir),
-		p.directory("stored files", filepath.Join(p.Config.DataDir, "blobs")),
+		p.directory("stored files", config.BlobsDir(p.Config)),
 		p.workspace(running),
 		temporary(os.TempDir()),
 		p.private(),
@@ -91,6 +90,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		p.keys(),
 		p.traces(),
 	}
+	out = append(out, p.bucket(ctx)...)
 	out = append(out, p.programs()...)
 	out = append(out, skillsOf(p.Config)...)
 	out = append(out, p.model(ctx)...)

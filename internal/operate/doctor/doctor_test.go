@@ -194,7 +194,7 @@ func TestMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.Close()
-		b, err := store.OpenBlobs(p.Config.DataDir, 0)
+		b, err := store.OpenBlobs(store.BlobsDir(p.Config.DataDir), nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func newWorld(t testing.TB, o discordtest.Options) *world {
 	w.open()
 	t.Cleanup(w.close)
 	var err error
-	if w.blobs, err = store.OpenBlobs(w.dir, 0); err != nil {
+	if w.blobs, err = store.OpenBlobs(store.BlobsDir(w.dir), nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	return w
