@@ -179,6 +179,10 @@ func (c *cluster) settle(w *work) observed {
 			return !slices.ContainsFunc(slices.Collect(maps.Values(w.sent().mentions)), func(text string) bool { return !strings.Contains(told, text) })
 		}},
 		{"all requests have ended", none("SELECT count(*) FROM requests WHERE ended_at = 0")},
+		// The end of a request precedes the message that shows it.
+		{"all answers are shown", func() bool {
+			return len(observed{shown: c.shown()}.unanswered(w.sent().mentions)) == 0
+		}},
 		{"all outgoing messages are out", none("SELECT count(*) FROM outbox WHERE unfinished = 1")},
 	} {
 		if !e2e.Poll(c.o.patience, end.reached) {
@@ -202,9 +206,7 @@ func (c *cluster) settle(w *work) observed {
 	for _, e := range s.Topic(string(event.TopicEnv)) {
 		o.events = append(o.events, e.ID)
 	}
-	for _, m := range c.discord.Ours(c.discord.General) {
-		o.shown = append(o.shown, m.ReplyTo+" "+m.Content)
-	}
+	o.shown = c.shown()
 	// A node that takes over does not know yet how much of Discord's limits the other has used.
 	o.violations = slices.DeleteFunc(c.discord.TakeViolations(), func(v string) bool { return strings.Contains(v, "avoidable 429") })
 	for _, e := range s.Topic("evt.request") {
@@ -215,6 +217,14 @@ func (c *cluster) settle(w *work) observed {
 		}
 	}
 	return o
+}
+
+// shown returns the bot's messages; see [observed].
+func (c *cluster) shown() (out []string) {
+	for _, m := range c.discord.Ours(c.discord.General) {
+		out = append(out, m.ReplyTo+" "+m.Content)
+	}
+	return out
 }
 
 func (c *cluster) logs() (all []string) {

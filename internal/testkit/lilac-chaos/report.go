@@ -29,6 +29,26 @@ type observed struct {
 	violations []string
 }
 
+// answers counts the messages on Discord that answer a mention.
+func (o observed) answers(id, text string) (n int) {
+	for _, shown := range o.shown {
+		if strings.HasPrefix(shown, id+" ") && strings.Contains(shown, "I heard: ") && strings.Contains(shown, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// unanswered returns the mentions that no message answers.
+func (o observed) unanswered(mentions map[string]string) (ids []string) {
+	for id, text := range mentions {
+		if o.answers(id, text) == 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // report is the result of a proof.
 type report struct {
 	sent     sent
@@ -69,13 +89,7 @@ func (r report) broken() (out []string) {
 	// The agent may be told of one delivery in several places, and of several at a time.
 	add("webhooks that the agent was told of", r.sent.hooks, func(id string) int { return min(1, told[id]) })
 	add("mentions on Discord", slices.Sorted(maps.Keys(r.sent.mentions)), func(id string) int {
-		n := 0
-		for _, shown := range r.observed.shown {
-			if strings.HasPrefix(shown, id+" ") && strings.Contains(shown, "I heard: ") && strings.Contains(shown, r.sent.mentions[id]) {
-				n++
-			}
-		}
-		return n
+		return r.observed.answers(id, r.sent.mentions[id])
 	})
 	for _, v := range r.observed.violations {
 		out = append(out, "Discord's rules: "+v)
