@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"lilac/internal/core/session"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
+	"lilac/internal/operate/transcript"
 )
 
 func sessionsCommand(c *cli) *cobra.Command {
@@ -60,6 +63,16 @@ func sessionsCommand(c *cli) *cobra.Command {
 		}),
 	}), &history)
 
+	export := c.withJSON(&cobra.Command{
+		Use:     "export ID",
+		Short:   "Print a whole conversation as Markdown, or as JSON",
+		Example: "  lilac sessions export 01k2… >conversation.md\n  lilac sessions export 01k2… --json >conversation.json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
+			return c.export(cmd.Context(), server, args[0])
+		}),
+	})
+
 	remove := &cobra.Command{
 		Use:     "delete ID",
 		Short:   "Delete a conversation and its history",
@@ -69,9 +82,38 @@ func sessionsCommand(c *cli) *cobra.Command {
 			return server.DeleteSession(cmd.Context(), args[0])
 		}),
 	}
-	cmd := &cobra.Command{Use: "sessions", Short: "List, show and delete conversations", Example: "  lilac sessions list"}
-	cmd.AddCommand(list, show, sessionEventsCommand(c), remove)
+	cmd := &cobra.Command{Use: "sessions", Short: "List, show, export and delete conversations", Example: "  lilac sessions list"}
+	cmd.AddCommand(list, show, export, sessionEventsCommand(c), remove)
 	return cmd
+}
+
+// export prints a whole conversation: as a document, or as an object with the conversation and
+// its messages, oldest first.
+func (c *cli) export(ctx context.Context, server *client.Client, id string) error {
+	about, err := server.Session(ctx, id)
+	if err != nil {
+		return err
+	}
+	pages, err := transcript.Pages(func(before string, limit int) (client.History, error) {
+		return server.Messages(ctx, id, client.Page{Limit: limit, Before: before})
+	})
+	if err != nil {
+		return err
+	}
+	messages, entries := []json.RawMessage{}, []transcript.Entry{}
+	for _, page := range pages {
+		messages, entries = append(messages, page.Messages...), append(entries, transcript.Of(page, false)...)
+	}
+	if c.json {
+		return c.printJSON(struct {
+			Session  session.Session   `json:"session"`
+			Messages []json.RawMessage `json:"messages"`
+		}{about, messages})
+	}
+	if _, err := io.WriteString(c.out, text.Sanitize(transcript.Markdown(about.Title, entries))); err != nil {
+		return fmt.Errorf("print conversation: %w", err)
+	}
+	return nil
 }
 
 // sessionEventsCommand returns the command "lilac sessions events".

@@ -261,25 +261,23 @@ func age(d time.Duration) string {
 
 // export writes all messages of a conversation to a new file.
 func (s *service) export(e Export) Done {
-	var pages [][]transcript.Entry
-	for before := ""; ; {
-		page, err := s.o.Server.Messages(s.ctx, e.Session, client.Page{Limit: 200, Before: before})
-		if err != nil {
-			return Done{Err: err}
-		}
-		pages = append(pages, transcript.Of(page, false))
-		if before = firstID(page); len(page.Messages) < 200 || before == "" {
-			break
-		}
+	pages, err := transcript.Pages(func(before string, limit int) (client.History, error) {
+		return s.o.Server.Messages(s.ctx, e.Session, client.Page{Limit: limit, Before: before})
+	})
+	if err != nil {
+		return Done{Err: err}
 	}
-	slices.Reverse(pages)
+	var all []transcript.Entry
+	for _, page := range pages {
+		all = append(all, transcript.Of(page, false)...)
+	}
 	path := s.path(e.Path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return Done{Err: fault.New(fault.Conflict, "%s exists already. Choose another name: /export FILE", e.Path)}
 	}
 	if err == nil {
-		_, err = io.WriteString(f, transcript.Markdown(e.Title, slices.Concat(pages...)))
+		_, err = io.WriteString(f, transcript.Markdown(e.Title, all))
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

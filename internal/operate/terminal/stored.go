@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -12,14 +11,6 @@ import (
 	"lilac/internal/operate/client"
 	"lilac/internal/serve/httpapi"
 )
-
-func firstID(h client.History) string {
-	var first struct{ ID string }
-	if len(h.Messages) > 0 {
-		_ = json.Unmarshal(h.Messages[0], &first)
-	}
-	return first.ID
-}
 
 // modelItems returns the models, those of the configuration first.
 func modelItems(list httpapi.ModelList) []Item {

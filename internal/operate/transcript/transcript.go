@@ -153,6 +153,34 @@ func filesOf(m chat.Message) (names []string) {
 	return names
 }
 
+// pageSize is the number of messages that [Pages] asks for at a time.
+const pageSize = 200
+
+// Pages returns all stored messages of a conversation, the oldest page first. fetch returns up to
+// limit messages before the one with an id, or the newest ones.
+func Pages(fetch func(before string, limit int) (client.History, error)) (pages []client.History, err error) {
+	for before := ""; ; {
+		page, err := fetch(before, pageSize)
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, page)
+		if before = FirstID(page); len(page.Messages) < pageSize || before == "" {
+			slices.Reverse(pages)
+			return pages, nil
+		}
+	}
+}
+
+// FirstID returns the id of the oldest message of a page, or "".
+func FirstID(h client.History) string {
+	var first struct{ ID string }
+	if len(h.Messages) > 0 {
+		_ = json.Unmarshal(h.Messages[0], &first) // without an id, there is no older page
+	}
+	return first.ID
+}
+
 // Markdown returns a conversation as a document.
 func Markdown(title string, all []Entry) string {
 	var b strings.Builder

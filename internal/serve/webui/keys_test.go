@@ -2,6 +2,7 @@ package webui_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -47,6 +48,38 @@ func TestTheKeyboardJumps(t *testing.T) {
 
 	press(p, "O", 2|8)
 	p.Until("a new conversation begins", "location.hash === '#/' && document.activeElement.id === 'text'")
+}
+
+// A whole conversation, of several pages, is saved as a file with what people and the agent said.
+func TestAConversationIsExported(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.conversation("Über *lilac*: the plan")
+	f.set(func() {
+		for i := range 205 {
+			request := fmt.Sprintf("web:s1:m%03d", i)
+			f.messages = append(f.messages,
+				object{"id": fmt.Sprintf("m%03d", i), "requestId": request, "role": "user", "content": fmt.Sprintf("question %d", i), "createdAt": i},
+				object{"id": fmt.Sprintf("n%03d", i), "requestId": request, "role": "assistant", "content": fmt.Sprintf("answer **%d**", i), "html": "<p>x</p>", "createdAt": i})
+		}
+	})
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("the conversation is there", "document.querySelector('#list a') && document.querySelectorAll('#transcript .bubble').length > 0")
+	p.Do(chromedp.Evaluate[chromedp.Void](`
+		window.saved = {};
+		URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved.text = text; }); return '#saved'; };
+		HTMLAnchorElement.prototype.click = function () { window.saved.name = this.download; };`))
+	for _, c := range []struct{ words, name, check string }{
+		{"export markdown", "über-lilac-the-plan.md", "saved.text.startsWith('# Über *lilac*: the plan\\n\\n## You\\n\\nquestion 0\\n\\n## Lilac\\n\\nanswer **0**\\n') && saved.text.includes('question 204') && saved.text.split('## You').length === 206"},
+		{"export json", "über-lilac-the-plan.json", "JSON.parse(saved.text).messages.length === 410 && JSON.parse(saved.text).session.id === 's1' && !saved.text.includes('html')"},
+	} {
+		press(p, "k", 2)
+		p.Until("the dialog is open", "document.getElementById('jump').open")
+		p.Do(chromedp.SendKeys("#jump input", c.words))
+		p.Press("Enter")
+		p.Until(c.words, fmt.Sprintf("saved.name === %q && saved.text !== undefined && %s", c.name, c.check))
+		p.Do(chromedp.Evaluate[chromedp.Void]("window.saved = {}"))
+	}
 }
 
 func TestTheKeyboardStopsAnAnswerAndTakesTheLastMessage(t *testing.T) {

@@ -8,6 +8,7 @@ import { askForModel, askForText, confirmed } from './dialog.js';
 import { choices, choose } from './display.js';
 import { el } from './element.js';
 import * as events from './events.js';
+import { save } from './export.js';
 import * as health from './health.js';
 import { Hub } from './hub.js';
 import { Jump } from './jump.js';
@@ -224,6 +225,15 @@ async function pickModel(session) {
   }
 }
 
+async function exportAs(session, ending) {
+  problem('');
+  try {
+    await save(session, titleOf(session), ending);
+  } catch (failure) {
+    problem(failure.message);
+  }
+}
+
 function begin() {
   sidebar.open(false);
   go('#/');
@@ -239,7 +249,10 @@ function targets() {
   return [
     does('New conversation', begin),
     ...(conversation.busy ? [does('Stop the answer', () => conversation.stop())] : []),
-    ...(here ? [does('Rename this conversation', () => rename(here)), does('Choose the model', () => pickModel(here))] : []),
+    ...(here ? [
+      does('Rename this conversation', () => rename(here)), does('Choose the model', () => pickModel(here)),
+      does('Export this conversation as Markdown', () => exportAs(here, 'md')), does('Export this conversation as JSON', () => exportAs(here, 'json')),
+    ] : []),
     ...sessions.map((s) => ({ name: titleOf(s), kind: 'conversation', run: () => go(to(['s', s.id])) })),
     ...[...get('views').querySelectorAll('a')].map((a) => ({ name: a.textContent, kind: 'view', run: () => go(a.getAttribute('href')) })),
     ...choices.theme.map((v) => does(`Theme: ${v}`, () => choose('theme', v))),
