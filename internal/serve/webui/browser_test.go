@@ -270,7 +270,7 @@ func TestPromptIsRetriedAndAcceptedOnce(t *testing.T) {
 	f.set(func() { f.dropAnswers = 2 })
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
 	p.Say("hello")
-	p.Shows("#outbox .fate", "Queued")
+	p.Shows("#outbox .fate", "Queued, next in line")
 	f.set(func() {
 		if len(f.prompts) != 1 || f.dropAnswers != 0 {
 			t.Errorf("%d prompts were accepted, %d answers were still to be lost", len(f.prompts), f.dropAnswers)
@@ -458,7 +458,7 @@ func TestFilesGoWithTheMessage(t *testing.T) {
 	p.Until("the file is listed", "document.querySelector('#files li')?.innerText.includes('notes.txt')")
 	p.Say("read this")
 	p.Until("the message shows it", "document.querySelector('#outbox .sent')?.innerText.includes('notes.txt')")
-	p.Shows("#outbox .fate", "Queued")
+	p.Shows("#outbox .fate", "Queued, next in line")
 	got, _ := json.Marshal(f.prompts[0]["attachments"])
 	if want := `[{"dataBase64":"aGVsbG8=","filename":"notes.txt","mimeType":"text/plain"}]`; string(got) != want {
 		t.Errorf("the attachments were %s, want %s", got, want)

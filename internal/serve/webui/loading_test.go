@@ -154,10 +154,10 @@ func TestAMessageThatWasReadLongAgoDoesNotWait(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	p.Say("the long thing")
-	p.Shows("#outbox .fate", "Queued")
+	p.Shows("#outbox .fate", "Queued, next in line")
 	f.set(func() { f.requests = []object{{"id": r, "state": "queued"}} })
 	p.Do(chromedp.Reload())
-	p.Shows("#outbox .fate", "Queued") // the control
+	p.Shows("#outbox .fate", "Queued, next in line") // the control
 	f.set(func() {
 		f.requests[0]["state"] = "done"
 		f.messages = append(f.messages, object{"id": "m1", "requestId": r, "role": "user", "content": "the long thing", "createdAt": 1})

@@ -232,7 +232,7 @@ func TestFirstMessageIsAboveRepeatedText(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	p.Say("hello")
-	p.Shows("#outbox .fate", "Queued")
+	p.Shows("#outbox .fate", "Queued, next in line")
 	f.emit("stream.start", object{"requestId": r})
 	f.text(r, "I", 0)
 	p.Shows("#transcript .answer", "I")

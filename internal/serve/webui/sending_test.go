@@ -81,7 +81,7 @@ func TestStopNamesTheRequestThatIsShown(t *testing.T) {
 	p.Before(gateJS, f.url("#/s/s1"))
 	f.listened()
 	p.Say("one")
-	p.Shows("#outbox .fate", "Queued")
+	p.Shows("#outbox .fate", "Queued, next in line")
 	p.Click("#stop")
 	f.until("what waits is stopped", func() bool { return slices.Equal(f.cancels, []string{first}) })
 	f.emit("stream.start", object{"requestId": first})

@@ -107,7 +107,7 @@ func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
 	p.Do(chromedp.Reload())
 	f.until("they are asked for", func() bool { return f.waiting == 1 })
 	p.Say("hello")
-	p.Shows("#outbox .fate", "Queued")
+	p.Shows("#outbox .fate", "Queued, next in line")
 	close(held)
 	p.Until("both are there", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).sort().join() === 'hello,refuse me'")
 }
