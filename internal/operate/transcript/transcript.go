@@ -52,7 +52,7 @@ func Of(h client.History, live bool) (out []Entry) {
 	for _, m := range messages {
 		request := extra(m, "requestId")
 		switch {
-		case m.Role == chat.User && strings.HasPrefix(m.Text(), "Observed event: "):
+		case m.Role == chat.User && strings.HasPrefix(extra(m, "id"), "env-") && strings.HasPrefix(m.Text(), "Observed event: "):
 			internal[request] = true
 		case m.Role == chat.User && internal[request]:
 			internal[request] = false

@@ -251,7 +251,7 @@ function targets() {
     ...(conversation.busy ? [does('Stop the answer', () => conversation.stop())] : []),
     ...(here ? [
       does('Rename this conversation', () => rename(here)), does('Choose the model', () => pickModel(here)),
-      does('Export this conversation as Markdown', () => exportAs(here, 'md')), does('Export this conversation as JSON', () => exportAs(here, 'json')),
+      does('Export as Markdown', () => exportAs(here, 'md')), does('Export as JSON', () => exportAs(here, 'json')),
     ] : []),
     ...sessions.map((s) => ({ name: titleOf(s), kind: 'conversation', run: () => go(to(['s', s.id])) })),
     ...[...get('views').querySelectorAll('a')].map((a) => ({ name: a.textContent, kind: 'view', run: () => go(a.getAttribute('href')) })),

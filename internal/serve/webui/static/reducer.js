@@ -120,6 +120,7 @@ function store(state, request, message) {
     push(request, { kind: 'note', text: textOf(parts) });
     return;
   }
+  if (storeEvent(request, message, parts)) return;
   if (message.role === 'user') {
     request.blocks.push(userBlock(request, {
       id: message.id, text: textOf(parts), files: filesOf(state, parts), createdAt: message.createdAt,
@@ -160,6 +161,35 @@ function store(state, request, message) {
       default:
         break; // an unknown kind of part
     }
+  }
+}
+
+// storeEvent stores a message of those that tell the agent of an event, and returns false for any
+// other. They become one block: the agent's prompt is not what people read.
+function storeEvent(request, message, parts) {
+  const [id] = /^env-[^/]+/.exec(message.id ?? '') ?? [];
+  if (!id) return false;
+  const text = textOf(parts);
+  const [, type] = /^Observed event: (\S+)/.exec(text) ?? [];
+  let block = request.blocks.findLast((b) => b.kind === 'event' && b.id === id);
+  if (!block) {
+    if (!type && message.role !== 'system') return false;
+    block = push(request, { kind: 'event', id, request: request.id, type: '', description: '', rule: '' });
+  }
+  block.type ||= type ?? '';
+  const [, rule] = /^The operator's rule ("(?:[^"\\]|\\.)*") /.exec(text) ?? [];
+  if (rule) block.rule = parsed(rule) ?? '';
+  for (const part of parts) {
+    if (part.type === 'tool-result') block.description = parsed(part.output?.value)?.payload?.description ?? '';
+  }
+  return true;
+}
+
+function parsed(json) {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined; // too long for the message, or of another form
   }
 }
 

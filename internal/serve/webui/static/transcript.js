@@ -224,6 +224,15 @@ const stamp = (ms) => (ms ? el('time', { dateTime: new Date(ms).toISOString(), t
 // Messages of rules and workflows, which no person wrote, have ids of this form.
 const isAutomatic = (id) => /^(env|wf)-/.test(id);
 
+const taskEnds = { completed: 'finished', failed: 'failed', timeout: 'ran out of time', stopped: 'was stopped' };
+
+// happened says what an event is about.
+function happened({ type, description }) {
+  const [, how] = /^background_task\.(.+)$/.exec(type) ?? [];
+  if (how && typeof description === 'string' && description) return `The task “${line(description)}” ${taskEnds[how] ?? how}`;
+  return `Event ${type}`;
+}
+
 const makers = {
   user(block) {
     if (isAutomatic(block.id)) return makers.system(block);
@@ -312,6 +321,15 @@ const makers = {
         else if (!output && block.status === 'end') parts.push(el('p', { className: 'quiet' }, block.ok === undefined ? 'The outcome is unknown.' : 'No output.'));
         body.replaceChildren(...parts);
       },
+    };
+  },
+
+  // event draws an event of which the agent was told, as one line.
+  event(block) {
+    const of = block.rule ? `rule ${block.rule.replaceAll('_', ' ')}` : 'details';
+    return {
+      element: el('p', { className: 'note', 'data-message': block.id }, `${happened(block)} · `, el('a', { href: to(['requests', block.request]) }, of)),
+      update() {},
     };
   },
 
