@@ -1,9 +1,9 @@
 package db
 
 import (
+	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"lilac/internal/foundation/lazyregexp"
 )
@@ -42,7 +42,7 @@ func readKey(query string, args []any) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteByte(0)
+		fmt.Fprintf(&b, "\x00%t %d ", p.value == nil, len(p.value))
 		b.Write(p.value)
 	}
 	return b.String(), nil
@@ -123,26 +123,26 @@ func (c *postgresConn) forgetReads(statement string) {
 		c.ahead = nil
 		return
 	}
-	changed := tablesIn(statement)
+	changed := c.tablesIn(statement)
 	c.ahead = slices.DeleteFunc(c.ahead, func(r *keptRead) bool {
-		return r.answered && slices.ContainsFunc(tablesIn(r.query), func(table string) bool { return slices.Contains(changed, table) })
+		return r.answered && slices.ContainsFunc(c.tablesIn(r.query), func(table string) bool { return slices.Contains(changed, table) })
 	})
 }
 
-var (
-	tableName   = lazyregexp.New(`(?i)\b(?:FROM|JOIN|INTO|UPDATE)\s+([a-z_]+)`)
-	tablesCache sync.Map // of []string, by the text of a statement; the program has few texts
-)
+var tableName = lazyregexp.New(`(?i)\b(?:FROM|JOIN|INTO|UPDATE)\s+([a-z_]+)`)
 
 // tablesIn returns the names of the tables in a statement.
-func tablesIn(statement string) []string {
-	if found, ok := tablesCache.Load(statement); ok {
-		return found.([]string)
+func (c *postgresConn) tablesIn(statement string) []string {
+	if found, ok := c.tables[statement]; ok {
+		return found
 	}
 	var out []string
 	for _, m := range tableName().FindAllStringSubmatch(statement, -1) {
 		out = append(out, m[1])
 	}
-	tablesCache.Store(statement, out)
+	if c.tables == nil || len(c.tables) >= statementsMax {
+		c.tables = make(map[string][]string)
+	}
+	c.tables[statement] = out
 	return out
 }

@@ -30,6 +30,8 @@ type postgresConn struct {
 	queue  []*postgresCall
 	rows   *postgresRows // the result that is still being read
 	ahead  []*keptRead   // the announced reads of the transaction
+	// tables has the names of the tables in statements; see tablesIn.
+	tables map[string][]string
 	// open is true from BEGIN to the end of the transaction, answered if the server has
 	// answered a statement of it.
 	open, answered bool
