@@ -83,6 +83,9 @@ func rulesCommand(c *cli) *cobra.Command {
 			if client, ok := cfg.ClientOfChannel(trial.Session); ok {
 				trial.Tools = trial.Tools.And(cfg.SurfaceTools(client, trial.Session))
 			}
+			if trial.Agent != "" {
+				trial.Tools = trial.Tools.And(grant.Of(cfg.Agents.Terms(trial.Agent).Tools))
+			}
 			if c.json {
 				return c.printJSON(trial)
 			}

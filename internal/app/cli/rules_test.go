@@ -8,6 +8,18 @@ import (
 	"testing"
 )
 
+// A dry run says which agent would work, and what it may use.
+func TestADryRunNamesTheAgent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("agents: {reviewer: {tools: {allow: [read, glob]}}}\nrules: {r: {when: {type: build.failed}, do: {agent: {name: reviewer, prompt: Look.}}, session: s}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errOut, code := call(t, `{"type":"build.failed","payload":{}}`, nil, "--config", file, "rules", "test", "-")
+	if code != 0 || !strings.Contains(out, "may use: glob, read\n") || !strings.Contains(out, "Agent: reviewer\n") {
+		t.Errorf("exit code %d, %s%s", code, errOut, out)
+	}
+}
+
 func TestRulesAreTestedWithoutAServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	rules := "rules: {ci: {when: {type: build.*, if: '.payload.branch == \"main\"'}, do: {agent: {system: 'You watch builds.', prompt: 'See {{ .payload.branch }}.'}}, session: ops}}\n"

@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/pairing"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
@@ -213,40 +214,46 @@ func (p Patient) openWebhooks() (out []Finding) {
 	return out
 }
 
-// openTools reports what requests of people may use, place by place.
+// openTools reports what requests of people may use, place by place, and what named agents may.
 func (p Patient) openTools() (out []Finding) {
 	c := p.Config
-	places := []struct {
-		name    string
-		client  string
-		channel string
-	}{{"page", "web", ""}, {"terminal", "terminal", ""}}
+	add := func(name string, g grant.Grant, others bool) {
+		may := g.Filter(acting())
+		f := Finding{"tools: " + name, OK, "reading, " + strings.Join(may, ", "), ""}
+		switch len(may) {
+		case len(acting()):
+			f.Message = "everything"
+		case 0:
+			f.Message = "only reading"
+		}
+		if others && slices.Contains(may, "bash") {
+			f.Message += "; people there can run commands in the sandbox by asking"
+		}
+		out = append(out, f)
+	}
+	// What may be used in a place where an agent answers is what both allow.
+	at := func(client string, channels ...string) grant.Grant {
+		g := c.SurfaceTools(client, channels...)
+		if agent := c.Channel(client, channels...).Agent; agent != "" {
+			g = g.And(grant.Of(c.Agents.Terms(agent).Tools))
+		}
+		return g
+	}
+	add("page", at("web"), false)
+	add("terminal", at("terminal"), false)
 	if d := c.Surface.Discord; d.Token.Set() || d.Meant() {
-		places = append(places, struct{ name, client, channel string }{"discord", "discord", ""})
+		add("discord", at("discord"), true)
 		for _, id := range slices.Sorted(maps.Keys(d.Channels)) {
-			if t := d.Channels[id].Tools; len(t.Allow)+len(t.Deny) > 0 {
-				places = append(places, struct{ name, client, channel string }{"channel " + id, "discord", id})
+			if t := d.Channels[id].Tools; len(t.Allow)+len(t.Deny) > 0 || c.Channel("discord", id).Agent != "" {
+				add("channel "+id, at("discord", id), true)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.V1.Tokens)) {
-		places = append(places, struct{ name, client, channel string }{"v1 " + name, openaiapi.ClientPrefix + name, ""})
+		add("v1 "+name, at(openaiapi.ClientPrefix+name), false)
 	}
-	for _, at := range places {
-		may := c.SurfaceTools(at.client, at.channel).Filter(acting())
-		f := Finding{"tools: " + at.name, OK, "", ""}
-		switch {
-		case len(may) == len(acting()):
-			f.Message = "everything"
-		case len(may) == 0:
-			f.Message = "only reading"
-		default:
-			f.Message = "reading, " + strings.Join(may, ", ")
-		}
-		if at.client == "discord" && slices.Contains(may, "bash") {
-			f.Message += "; people there can run commands in the sandbox by asking"
-		}
-		out = append(out, f)
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		add("agent "+name, grant.Of(c.Agents.Terms(name).Tools), false)
 	}
 	return out
 }

@@ -41,9 +41,16 @@ func TestTheSecurityReportSaysWhatIsOpenToWhom(t *testing.T) {
 			c.Surface.Discord.AllowedGuildIDs = []string{"1"}
 			c.Surface.Discord.Access.Act.Allow = []string{"role:5"}
 		}, "discord: act", doctor.OK, "if they are role:5"},
-		"a webhook":            {func(c *config.Config) { c.Webhooks = map[string]webhook.Config{"ci": {}} }, "webhook ci", doctor.OK, "can repeat it"},
-		"everything":           {func(*config.Config) {}, "tools: page", doctor.OK, "everything"},
-		"a restricted page":    {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read", "write"}} }, "tools: page", doctor.OK, "reading, write"},
+		"a webhook":         {func(c *config.Config) { c.Webhooks = map[string]webhook.Config{"ci": {}} }, "webhook ci", doctor.OK, "can repeat it"},
+		"everything":        {func(*config.Config) {}, "tools: page", doctor.OK, "everything"},
+		"a restricted page": {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read", "write"}} }, "tools: page", doctor.OK, "reading, write"},
+		"a page with an agent": {func(c *config.Config) {
+			c.Agents = config.Agents{"careful": {Tools: grant.Config{Allow: []string{"read", "edit"}}}}
+			c.Channels = map[string]config.Channel{"web": {Agent: "careful"}}
+		}, "tools: page", doctor.OK, "reading, edit"},
+		"an agent": {func(c *config.Config) {
+			c.Agents = config.Agents{"careful": {Tools: grant.Config{Allow: []string{"read"}}}}
+		}, "tools: agent careful", doctor.OK, "only reading"},
 		"a read-only page":     {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read"}} }, "tools: page", doctor.OK, "only reading"},
 		"no sandbox":           {func(c *config.Config) { c.Sandbox.Mode = sandbox.ModeOff }, "commands", doctor.Warn, "no sandbox"},
 		"no host":              {func(*config.Config) {}, "network", doctor.OK, "no host"},
