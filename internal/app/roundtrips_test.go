@@ -84,12 +84,13 @@ func promptToModel(t testing.TB, addr string, counted *trips, rounds int, measur
 		if err := json.Unmarshal([]byte(body), &session); err != nil {
 			t.Fatal(err)
 		}
-		for quiet := 0; quiet < 3; quiet++ { // what the session and the request before it cause
-			if len(counted.take()) > 0 {
+		quiet := 0
+		r.eventually("what the session and the request before it cause is over", func() bool {
+			if quiet++; len(counted.take()) > 0 {
 				quiet = 0
 			}
-			time.Sleep(5 * time.Millisecond)
-		}
+			return quiet == 3
+		})
 		began := time.Now()
 		if code, body := r.post("/sessions/"+session.ID+"/prompt", `{"content":"hi","queue":"prompt"}`); code != http.StatusOK {
 			t.Fatal(code, body)

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"lilac/internal/engine/bucket"
@@ -66,9 +65,9 @@ func (b *Blobs) fetch(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
-// Adopt copies into the store what is only in a directory: the blobs from before the store moved.
-// With a bucket, it also completes what an interruption has left out. It returns the number of
-// copied blobs. It changes nothing in the directory.
+// Adopt copies the blobs of a directory that the store does not have: those from before the blobs
+// moved to another directory or to a bucket. After an interruption, it can be repeated. It returns
+// the number of copied blobs, and leaves those in the directory as they are.
 func (b *Blobs) Adopt(ctx context.Context, dir string) (copied int, err error) {
 	there := map[string]bool{}
 	if b.bucket != nil {
@@ -128,17 +127,18 @@ func (b *Blobs) has(name string) bool {
 func (b *Blobs) sweepBucket(ctx context.Context, now time.Time, age time.Duration, referenced func([]string) (map[string]bool, error), out *Swept) error {
 	return b.bucket.List(ctx, func(objects []bucket.Object) error {
 		var names []string
+		var old []bucket.Object
 		for _, o := range objects {
 			if _, is := blobName(BlobPrefix + o.Key); is && o.Modified.Before(now.Add(-age)) && !b.has(o.Key) {
-				names = append(names, o.Key)
+				names, old = append(names, o.Key), append(old, o)
 			}
 		}
 		live, err := referenced(names)
 		if err != nil {
 			return err
 		}
-		for _, o := range objects {
-			if live[o.Key] || !slices.Contains(names, o.Key) {
+		for _, o := range old {
+			if live[o.Key] {
 				continue
 			}
 			if err := b.bucket.Delete(ctx, o.Key); err != nil {

@@ -24,8 +24,8 @@ import (
 const (
 	// answerWithin bounds one attempt, with its data.
 	answerWithin = time.Minute
-	// attempts is how often an operation is tried, and pause the time before the second attempt; it
-	// doubles.
+	// attempts is how often an operation is tried. pause is the time before the second attempt, and
+	// doubles before each further one.
 	attempts = 3
 	pause    = 200 * time.Millisecond
 	// maxListed and maxError bound the pages of a list and the text of an error, in bytes.

@@ -6,14 +6,12 @@ import "context"
 // PostgreSQL, the first of them costs a round trip and the others cost none. reads calls the
 // functions that will read, with a Queryer on which every query finds nothing; their results
 // are worthless. A read that does not follow, or that follows a write to its tables, is only
-// work for the server. On SQLite, reads is not called.
+// work for the server. On SQLite, reads is not called. In a transaction of the writer, use
+// [Tx.Ahead].
 func Ahead(q Queryer, reads func(Queryer)) {
-	switch q := q.(type) {
-	case *Tx:
-		q.Ahead(func(tx *Tx) { reads(tx) })
-	case reader:
-		if c, ok := q.conn.(*postgresConn); ok {
-			reads(reader{q.ctx, &announcement{on: c}})
+	if r, ok := q.(reader); ok {
+		if c, ok := r.conn.(*postgresConn); ok {
+			reads(reader{r.ctx, &announcement{on: c}})
 		}
 	}
 }
