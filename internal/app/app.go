@@ -156,7 +156,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 		Pinned: pinned{p.base}.tools, Opening: ports.opening, Lasting: ports.lasting,
 		Model: models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
 		ChannelAgent: models{p.base}.agent, NamedAgent: models{p.base}.terms,
-		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
+		Settings: runnerSettings(p.Config), Workspace: workspaces{p.base}.dir,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Transcriber: transcriber{p.base}, Logger: p.Logger,
 	})
 	rules, err := ruleBuilder{p.base}.rules(p.Config)
@@ -170,7 +170,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 		Intake: p.sources.intake,
 		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: names{p.base}.ruleSessions(), Logger: p.Logger, SourceTools: p.sourceTools,
 		Agent: p.agentIn,
-		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
+		Rules: rules, Observe: p.workflows.Observe, Workspace: workspaces{p.base}.forEvent,
 	})
 	return nil
 }

@@ -51,6 +51,8 @@ type cores struct {
 	mcp *mcpclient.Servers
 	// homes are the home directories of commands.
 	homes *homes
+	// workspaces are the sessions' own workspaces.
+	workspaces sessionDirs
 	// callables is the tool server for commands. Its close method must be called.
 	callables *toolService
 }

@@ -207,7 +207,7 @@ func (c *toolService) worksFor(g toolserver.Grant) bool {
 
 // grantOf returns the permissions for the command of a tool call.
 func grantOf(call tool.Call) toolserver.Grant {
-	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}, Tools: call.Grant, Progress: call.Progress}
+	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}, Tools: call.Grant, Workspace: call.Workspace, Progress: call.Progress}
 }
 
 // Open returns a token that is valid while the command runs, and the address of the server.

@@ -83,24 +83,26 @@ func (c cleaner) removeOld(ctx context.Context) {
 		})
 	}
 	c.sweep(ctx)
-	c.sweepHomes(ctx)
+	c.sweepDirs(ctx)
 	keep := time.Duration(c.now.Load().config.Tasks.Keep)
 	if err := c.tasks.Trim(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
 		c.Logger.Warn("cannot delete expired data", "kind", "tasks", "error", err)
 	}
 }
 
-// sweepHomes removes the home directories of deleted sessions.
-func (c cleaner) sweepHomes(ctx context.Context) {
-	err := c.homes.sweep(func(sessionID string) (there bool, err error) {
-		err = c.db.Read(ctx, func(q db.Queryer) error {
-			_, there, err = c.store.Sessions.ClientOf(q, sessionID)
-			return err
+// sweepDirs removes the home directories and the workspaces of deleted sessions.
+func (c cleaner) sweepDirs(ctx context.Context) {
+	for kind, dirs := range map[string]sessionDirs{"home directories": c.homes.sessionDirs, "workspaces": c.workspaces} {
+		err := dirs.sweep(func(sessionID string) (there bool, err error) {
+			err = c.db.Read(ctx, func(q db.Queryer) error {
+				_, there, err = c.store.Sessions.ClientOf(q, sessionID)
+				return err
+			})
+			return there, err
 		})
-		return there, err
-	})
-	if err != nil && ctx.Err() == nil {
-		c.Logger.Warn("what is over age could not be removed", "of", "home directories", "error", err)
+		if err != nil && ctx.Err() == nil {
+			c.Logger.Warn("what is over age could not be removed", "of", kind, "error", err)
+		}
 	}
 }
 

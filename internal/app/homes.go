@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +15,6 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/lazyregexp"
 )
 
 const (
@@ -45,7 +42,7 @@ var legacyDirs = []string{".config", ".ssh", ".gnupg"}
 // first start, before any command runs. Each session from that time begins with the copy; new
 // sessions begin with an empty home. The originals stay where they are.
 type homes struct {
-	dir   string
+	sessionDirs
 	since time.Time
 	// before reports whether a session was created before a time.
 	before func(sessionID string, t time.Time) (bool, error)
@@ -54,7 +51,7 @@ type homes struct {
 // openHomes opens the homes in the data directory, and keeps the settings of the former common
 // home if that has not happened yet.
 func openHomes(dataDir, workspace string, before func(string, time.Time) (bool, error)) (*homes, error) {
-	h := &homes{dir: filepath.Join(dataDir, homesDir), before: before}
+	h := &homes{sessionDirs: sessionDirs{filepath.Join(dataDir, homesDir)}, before: before}
 	if err := h.open(workspace); err != nil {
 		return nil, fmt.Errorf("open home directories: %w", err)
 	}
@@ -117,21 +114,9 @@ func (h *homes) removePartial() error {
 	return err
 }
 
-// plainSession matches the ids of sessions that can be names of directories.
-var plainSession = lazyregexp.New(`^[A-Za-z0-9_-]{1,100}$`)
-
-// nameOf returns the name of the home of a session.
-func nameOf(sessionID string) string {
-	if plainSession().MatchString(sessionID) {
-		return "s-" + sessionID
-	}
-	sum := sha256.Sum256([]byte(sessionID))
-	return "h-" + hex.EncodeToString(sum[:16])
-}
-
 // of returns the home of a session, and creates it for its first command.
 func (h *homes) of(sessionID string) (string, error) {
-	home := filepath.Join(h.dir, nameOf(sessionID))
+	home := h.path(sessionID)
 	if _, err := os.Lstat(home); err == nil {
 		return home, nil
 	}
@@ -170,30 +155,6 @@ func (h *homes) create(sessionID, home string) error {
 		return nil // another command of the session may have been faster
 	}
 	return err
-}
-
-// sweep removes the homes of sessions that do not exist anymore.
-func (h *homes) sweep(exists func(sessionID string) (bool, error)) error {
-	entries, err := os.ReadDir(h.dir)
-	if err != nil {
-		return fmt.Errorf("list home directories: %w", err)
-	}
-	for _, e := range entries {
-		id, plain := strings.CutPrefix(e.Name(), "s-")
-		if !plain {
-			continue
-		}
-		there, err := exists(id)
-		if err != nil {
-			return fmt.Errorf("look up session of a home directory: %w", err)
-		}
-		if !there {
-			if err := os.RemoveAll(filepath.Join(h.dir, e.Name())); err != nil {
-				return fmt.Errorf("remove home directory: %w", err)
-			}
-		}
-	}
-	return nil
 }
 
 // keepSettings copies the settings in a home: hidden files, and directories of settings. It

@@ -72,7 +72,7 @@ func (t pinnedTool) Display(json.RawMessage) string { return t.id }
 // which stands for the callable.
 func (t pinnedTool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	caller := toolserver.Caller{Grant: toolserver.Grant{
-		RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Tools: call.Grant, Progress: call.Progress,
+		RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Tools: call.Grant, Workspace: call.Workspace, Progress: call.Progress,
 	}}
 	value, err := t.source.Tool(t.server, t.about).Call(ctx, caller, call.Input)
 	var known *fault.Error

@@ -38,10 +38,14 @@ func (r runnerPorts) Grant(q db.Queryer, client, sessionID string, rules []strin
 	return r.placeGrant(q, client, sessionID, rules)
 }
 
+func (r runnerPorts) Workspace(q db.Queryer, s session.Session, rules []string) (sessionID string, err error) {
+	return workspaces(r).of(q, s, rules)
+}
+
 // Instructions returns the system prompt: the operator's instructions, then those
 // for the agent and for the platform.
-func (r runnerPorts) Instructions(operators, client string) string {
-	in := agent.SystemInput{Instructions: operators, Workspace: r.Config.Workspace, Client: client, Project: agent.ReadProject(r.Config.Workspace)}
+func (r runnerPorts) Instructions(operators, client, workspace string) string {
+	in := agent.SystemInput{Instructions: operators, Workspace: workspace, Client: client, Project: agent.ReadProject(workspace)}
 	if client == task.Client {
 		in.Client = "" // a task has no conversation
 		return agent.SystemPrompt(in) + "\n" + agent.TaskInstructions

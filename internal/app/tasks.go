@@ -26,7 +26,7 @@ func (b toolBuilder) openTasks(opts builtin.Options) (*task.Service, error) {
 		return nil, err
 	}
 	return task.New(task.Options{
-		DB: b.db, Store: b.Seams.Tasks.around(store.Tasks{}), Requests: taskRequests{}, Publish: b.Seams.taskEnds(b.db, b.publish), Commands: taskCommands{shell}, CheckAgent: b.checkAgent,
+		DB: b.db, Store: b.Seams.Tasks.around(store.Tasks{}), Requests: taskRequests{}, Publish: b.Seams.taskEnds(b.db, b.publish), Commands: taskCommands{workspaces(b), shell}, CheckAgent: b.checkAgent,
 		Dir: filepath.Join(b.Config.DataDir, tasksDir), Limits: b.taskLimits, MaxDepth: event.MaxDepth, Logger: b.Logger,
 	}), nil
 }
@@ -45,15 +45,26 @@ func (b toolBuilder) publish(tx *db.Tx, e event.EnvEvent) error {
 }
 
 // taskCommands runs the commands of tasks in the same way as the bash tool.
-type taskCommands struct{ shell *builtin.Shell }
+type taskCommands struct {
+	workspaces workspaces
+	shell      *builtin.Shell
+}
 
-func (c taskCommands) Check(command, dir string) error {
-	_, err := c.shell.Check(builtin.Line{Command: command, Dir: dir})
+func (c taskCommands) Check(ctx context.Context, o task.Spec) error {
+	workspace, err := c.workspaces.ofTask(ctx, o.RequestID, o.SessionID)
+	if err != nil {
+		return err
+	}
+	_, err = c.shell.Check(workspace, builtin.Line{Command: o.Command, Dir: o.Dir})
 	return err
 }
 
 func (c taskCommands) Run(ctx context.Context, t task.Task, out io.Writer) (task.Exit, error) {
-	call := tool.Call{ID: t.ID, RequestID: t.RequestID, SessionID: t.SessionID, Client: t.Client, Grant: t.Grant}
+	workspace, err := c.workspaces.ofTask(ctx, t.RequestID, t.SessionID)
+	if err != nil {
+		return task.Exit{}, err
+	}
+	call := tool.Call{ID: t.ID, RequestID: t.RequestID, SessionID: t.SessionID, Client: t.Client, Grant: t.Grant, Workspace: workspace}
 	ended, _, err := c.shell.Run(ctx, call, builtin.Line{Command: t.Command, Dir: t.Dir, Output: out})
 	return task.Exit{Code: ended.ExitCode, Exceeded: builtin.ExceededText(ended.Exceeded)}, err
 }

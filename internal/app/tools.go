@@ -37,6 +37,9 @@ func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.workspaces, err = b.openWorkspaces(); err != nil {
+		return nil, err
+	}
 	opts, err := toolOptions(b.Config, b.box, b.callables.sockets.Path, files, b.callables, b.Logger)
 	if err != nil {
 		return nil, err
@@ -107,7 +110,7 @@ func masked(cfg *config.Config) []string {
 
 // written returns the directories that commands may write to, with links resolved.
 func written(cfg *config.Config) (dirs []string, err error) {
-	for _, dir := range append([]string{cfg.Workspace}, cfg.Sandbox.Writable...) {
+	for _, dir := range config.AgentWrites(cfg) {
 		way, err := realpath.Follow(dir)
 		if err != nil {
 			return nil, fmt.Errorf("find what commands may write: %w", err)

@@ -182,10 +182,15 @@ func (Requests) Story(q db.Queryer, requestID string) (session.Story, error) {
 	if err != nil {
 		return session.Story{}, err
 	}
-	entries, err := journal(q, orDamaged(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
+	entries, err := storyOf(q, requestID)
+	return session.Story{Request: r, Messages: messages, Entries: entries}, err
+}
+
+// storyOf returns the journal of a request. Entries that cannot be read are in it as damaged.
+func storyOf(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
+	return journal(q, orDamaged(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
 		return session.StoryEntry{Seq: e.Seq, Kind: session.EntryDamaged, Detail: why}
 	}), requestID)
-	return session.Story{Request: r, Messages: messages, Entries: entries}, err
 }
 
 // storyMessages returns the messages that were applied to a request, oldest first.

@@ -224,10 +224,16 @@ const requestsOfRuns = `SELECT DISTINCT COALESCE(m.request_id, r.request_id) FRO
 
 // GrantOf returns what a request may use. A request that is unknown has no restrictions.
 func (RuleRuns) GrantOf(q db.Queryer, requestID string) (grant.Grant, error) {
-	entries, err := journal(q, orDamaged(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
-		return session.StoryEntry{Seq: e.Seq, Kind: session.EntryDamaged, Detail: why}
-	}), requestID)
+	entries, err := storyOf(q, requestID)
 	return session.GrantOf(entries), err
+}
+
+// WorkspaceOf returns the session in whose own workspace a request works, or "" for the shared
+// one. known is false if the request has not started or is unknown.
+func (RuleRuns) WorkspaceOf(q db.Queryer, requestID string) (sessionID string, known bool, err error) {
+	entries, err := storyOf(q, requestID)
+	sessionID, known = session.WorkspaceOf(entries)
+	return sessionID, known, err
 }
 
 // WorksFor returns the request that started the task of a sub-agent's request. For all

@@ -102,6 +102,12 @@ var choiceMigration = db.Migration{Name: "store.0011-session-choice", SQL: `
 ALTER TABLE sessions ADD COLUMN choice TEXT NOT NULL DEFAULT '';
 `}
 
+// workspacesMigration records that the conversations from before conversations had workspaces of
+// their own work in the shared one.
+var workspacesMigration = db.Migration{Name: "store.0042-workspaces", SQL: `
+UPDATE sessions SET choice = CASE WHEN choice = '' THEN '{"workspace":"shared"}' ELSE '{"workspace":"shared",' || substr(choice, 2) END;
+`}
+
 var errorKindMigration = db.Migration{Name: "store.0002-error-kind", SQL: `
 ALTER TABLE requests ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
 `}

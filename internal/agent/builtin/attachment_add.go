@@ -73,12 +73,13 @@ func (a *Attachments) Add(ctx context.Context, call tool.Call, in AddInput, cwd 
 	case len(kinds) > len(paths):
 		return Added{}, fault.InvalidField("mimeTypes", "There are %d mimeTypes for %d paths.", len(kinds), len(paths))
 	}
+	ws := a.ws.in(call.Workspace)
 	// Read all files before sending the first one, so that a mistake sends none.
 	files := make([]File, len(paths))
 	given := map[string]int{}
 	rest := a.o.TotalBytes
 	for i, name := range paths {
-		f, err := a.read(ctx, a.ws.from(cwd, name), rest)
+		f, err := a.read(ctx, ws, ws.from(cwd, name), rest)
 		if err != nil {
 			return Added{}, err
 		}
@@ -117,23 +118,23 @@ func at(list []string, i int) string {
 	return ""
 }
 
-// read reads a file of at most rest bytes.
-func (a *Attachments) read(ctx context.Context, name string, rest int64) (File, error) {
+// read reads a file of at most rest bytes in a workspace.
+func (a *Attachments) read(ctx context.Context, ws *workspace, name string, rest int64) (File, error) {
 	if strings.TrimSpace(name) == "" {
 		return File{}, fault.InvalidField("paths", "A path must not be empty.")
 	}
-	rel, err := a.ws.rel(name)
+	rel, err := ws.rel(name)
 	if err != nil {
 		return File{}, err
 	}
-	root, err := a.ws.open()
+	root, err := ws.open()
 	if err != nil {
 		return File{}, err
 	}
 	defer func() { _ = root.Close() }()
 	file, info, err := openPlain(root, rel)
 	if err != nil {
-		return File{}, a.ws.explain(err, name)
+		return File{}, ws.explain(err, name)
 	}
 	defer func() { _ = file.Close() }()
 	if info.IsDir() {
@@ -148,13 +149,13 @@ func (a *Attachments) read(ctx context.Context, name string, rest int64) (File, 
 	case err != nil && ctx.Err() != nil:
 		return File{}, context.Cause(ctx)
 	case err != nil:
-		return File{}, a.ws.explain(err, name)
+		return File{}, ws.explain(err, name)
 	case int64(len(data)) > a.o.FileBytes:
 		return File{}, fault.New(fault.TooLarge, "%s has more than %d bytes and cannot be given.", name, a.o.FileBytes)
 	case int64(len(data)) > most:
 		return File{}, fault.New(fault.TooLarge, "The files have more than %d bytes together; give fewer in one call.", a.o.TotalBytes)
 	}
-	return File{Name: path.Base(rel), MimeType: typeOf(data, rel), Path: filepath.Join(a.ws.dir, rel), Data: data}, nil
+	return File{Name: path.Base(rel), MimeType: typeOf(data, rel), Path: filepath.Join(ws.dir, rel), Data: data}, nil
 }
 
 // rename applies the name and the type from the input, if they are set.

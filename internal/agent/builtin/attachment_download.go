@@ -65,7 +65,8 @@ const sha10 = 10
 // directories start at cwd, as in [Attachments.Add].
 func (a *Attachments) Download(ctx context.Context, call tool.Call, in DownloadInput, cwd string) (Downloaded, error) {
 	name := cmp.Or(in.Dir, DefaultDownloadDir)
-	rel, err := a.ws.rel(a.ws.from(cwd, name))
+	ws := a.ws.in(call.Workspace)
+	rel, err := ws.rel(ws.from(cwd, name))
 	if err != nil {
 		return Downloaded{}, err
 	}
@@ -76,12 +77,12 @@ func (a *Attachments) Download(ctx context.Context, call tool.Call, in DownloadI
 	if len(sent) == 0 {
 		return Downloaded{}, fault.New(fault.NotFound, "Nobody has sent a file in this conversation.")
 	}
-	dir, err := a.ws.openDir(rel)
+	dir, err := ws.openDir(rel)
 	if err != nil {
-		return Downloaded{}, a.ws.explain(err, name)
+		return Downloaded{}, ws.explain(err, name)
 	}
 	defer func() { _ = dir.Close() }()
-	out := Downloaded{OK: true, DownloadDir: filepath.Join(a.ws.dir, rel), Files: []DownloadedFile{}}
+	out := Downloaded{OK: true, DownloadDir: filepath.Join(ws.dir, rel), Files: []DownloadedFile{}}
 	rest := a.o.TotalBytes
 	var first error
 	had := map[[sha256.Size]byte]bool{}
@@ -94,7 +95,7 @@ func (a *Attachments) Download(ctx context.Context, call tool.Call, in DownloadI
 			if out.OK = false; first == nil {
 				first = err
 			}
-			out.Failed = append(out.Failed, FailedDownload{Filename: s.Filename, SourceURL: s.source(), Error: a.ws.explain(forModel(err), name).Error()})
+			out.Failed = append(out.Failed, FailedDownload{Filename: s.Filename, SourceURL: s.source(), Error: ws.explain(forModel(err), name).Error()})
 			continue
 		}
 		rest -= int64(file.Bytes)

@@ -19,7 +19,8 @@ const (
 
 // AttachOptions configure [Attachments].
 type AttachOptions struct {
-	// Workspace is the directory that the agent works in; it is created if it is missing.
+	// Workspace is the directory that the agent works in if a call names no other; it is created
+	// if it is missing.
 	Workspace string
 	// HandOver sends files to people, Inbound lists files that people sent, and Fetch
 	// downloads them.

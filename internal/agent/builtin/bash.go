@@ -47,7 +47,7 @@ type bash struct {
 
 func (b *bash) run(ctx context.Context, call tool.Call, in bashInput) (tool.Result, error) {
 	timeout := min(cmp.Or(in.Timeout, bashTimeout), b.longest)
-	out := tool.NewOutput(b.shell.ws.dir, call.ID, tool.Limits{})
+	out := tool.NewOutput(b.shell.ws.in(call.Workspace).dir, call.ID, tool.Limits{})
 	ended, denied, err := b.shell.Run(ctx, call, Line{
 		Command: in.Command, Dir: in.Dir, Timeout: time.Duration(timeout) * time.Second,
 		Output: &progress{out: out, show: call.Progress},

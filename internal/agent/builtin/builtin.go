@@ -18,7 +18,8 @@ import (
 
 // Options configure the tools. Only Workspace is required.
 type Options struct {
-	// Workspace is the directory that the agent works in; it is created if it is missing.
+	// Workspace is the directory that the agent works in if a call names no other; it is created
+	// if it is missing.
 	Workspace string
 	// Home returns the home directory of the commands of a session; nil means that the
 	// workspace is the home of all.

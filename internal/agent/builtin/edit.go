@@ -16,7 +16,10 @@ var editText string
 func newEdit(ws *workspace) tool.Tool {
 	return define(
 		tool.Spec{Name: "edit", Description: editText},
-		func(in editInput) string { return in.Path }, ws.edit)
+		func(in editInput) string { return in.Path },
+		func(ctx context.Context, call tool.Call, in editInput) (tool.Result, error) {
+			return ws.in(call.Workspace).edit(ctx, in)
+		})
 }
 
 type editInput struct {
@@ -26,7 +29,7 @@ type editInput struct {
 	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema:"Replace every occurrence; false when left out."`
 }
 
-func (w *workspace) edit(ctx context.Context, _ tool.Call, in editInput) (tool.Result, error) {
+func (w *workspace) edit(ctx context.Context, in editInput) (tool.Result, error) {
 	name, from, to := in.Path, in.OldString, in.NewString
 	switch {
 	case from == "":

@@ -23,7 +23,10 @@ const globLimit = 200
 func newGlob(ws *workspace) tool.Tool {
 	return define(
 		tool.Spec{Name: "glob", Description: globText, Idempotent: true, ParallelSafe: true},
-		func(in globInput) string { return in.Pattern }, ws.glob)
+		func(in globInput) string { return in.Pattern },
+		func(ctx context.Context, call tool.Call, in globInput) (tool.Result, error) {
+			return ws.in(call.Workspace).glob(ctx, in)
+		})
 }
 
 type globInput struct {
@@ -37,7 +40,7 @@ type found struct {
 	time time.Time
 }
 
-func (w *workspace) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Result, error) {
+func (w *workspace) glob(ctx context.Context, in globInput) (tool.Result, error) {
 	pattern, dir := in.Pattern, in.Path
 	if strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "~") {
 		// An absolute pattern is relative to the workspace, whatever path says.

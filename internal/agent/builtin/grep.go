@@ -31,7 +31,10 @@ const (
 func newGrep(ws *workspace) tool.Tool {
 	return define(
 		tool.Spec{Name: "grep", Description: grepText, Idempotent: true, ParallelSafe: true},
-		func(in grepInput) string { return in.Pattern }, ws.grep)
+		func(in grepInput) string { return in.Pattern },
+		func(ctx context.Context, call tool.Call, in grepInput) (tool.Result, error) {
+			return ws.in(call.Workspace).grep(ctx, call, in)
+		})
 }
 
 type grepInput struct {

@@ -11,19 +11,21 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Keep writes a file into the directory for downloads in the workspace, and returns its path.
-// The file is named by a hash of its bytes, and is not written again if it exists.
-func (a *Attachments) Keep(ctx context.Context, data []byte, mimeType string) (path string, err error) {
+// Keep writes a file into the directory for downloads in a workspace, "" for the configured
+// one, and returns its path. The file is named by a hash of its bytes, and is not written again
+// if it exists.
+func (a *Attachments) Keep(ctx context.Context, workspace string, data []byte, mimeType string) (path string, err error) {
 	if int64(len(data)) > a.o.FileBytes {
 		return "", fault.New(fault.TooLarge, "It has %d bytes, more than a file may have (%d).", len(data), a.o.FileBytes)
 	}
-	rel, err := a.ws.rel(DefaultDownloadDir)
+	ws := a.ws.in(workspace)
+	rel, err := ws.rel(DefaultDownloadDir)
 	if err != nil {
 		return "", err
 	}
-	dir, err := a.ws.openDir(rel)
+	dir, err := ws.openDir(rel)
 	if err != nil {
-		return "", a.ws.explain(err, DefaultDownloadDir)
+		return "", ws.explain(err, DefaultDownloadDir)
 	}
 	defer func() { _ = dir.Close() }()
 	sum := sha256.Sum256(data)
@@ -35,10 +37,10 @@ func (a *Attachments) Keep(ctx context.Context, data []byte, mimeType string) (p
 			there, err = true, replaceFile(ctx, dir, name, data, 0o644)
 		}
 		if err == nil && there {
-			return filepath.Join(a.ws.dir, rel, name), nil
+			return filepath.Join(ws.dir, rel, name), nil
 		}
 		if err != nil && fault.KindOf(err) != fault.Conflict {
-			return "", a.ws.explain(err, DefaultDownloadDir)
+			return "", ws.explain(err, DefaultDownloadDir)
 		}
 	}
 	return "", fault.New(fault.Conflict, "Another file is in the way of the file %s.", hash)

@@ -36,7 +36,7 @@ func newRead(ws *workspace, keep func(ctx context.Context, data []byte) (ref str
 	return define(
 		tool.Spec{Name: "read", Description: readText, Idempotent: true, ParallelSafe: true},
 		func(in readInput) string { return in.Path }, func(ctx context.Context, call tool.Call, in readInput) (tool.Result, error) {
-			return ws.read(ctx, call, in, keep)
+			return ws.in(call.Workspace).read(ctx, in, keep)
 		})
 }
 
@@ -47,7 +47,7 @@ type readInput struct {
 	Limit  int `json:"limit,omitempty" min:"1" max:"2000" jsonschema:"How many lines to show; 2000 when left out."`
 }
 
-func (w *workspace) read(ctx context.Context, _ tool.Call, in readInput, keep func(ctx context.Context, data []byte) (ref string, err error)) (tool.Result, error) {
+func (w *workspace) read(ctx context.Context, in readInput, keep func(ctx context.Context, data []byte) (ref string, err error)) (tool.Result, error) {
 	name := in.Path
 	rel, err := w.rel(name)
 	if err != nil {

@@ -70,20 +70,20 @@ func (s *Shell) network() string {
 		egress.Names(s.egress.Rules())
 }
 
-// Check returns an error if a line cannot be run. Otherwise, it returns the directory
-// in which it would start, relative to the workspace.
-func (s *Shell) Check(l Line) (dir string, err error) {
+// Check returns an error if a line cannot be run in a workspace; "" means the configured one.
+// Otherwise, it returns the directory in which the line would start, relative to the workspace.
+func (s *Shell) Check(workspace string, l Line) (dir string, err error) {
 	if len(l.Command) > bashMaxCommand {
 		return "", fault.InvalidField("command", "The command has %d bytes, the limit is %d: write it to a file and run that.", len(l.Command), bashMaxCommand)
 	}
-	return s.ws.rel(l.Dir)
+	return s.ws.in(workspace).rel(l.Dir)
 }
 
 // Run runs a line for a call. If commands may reach hosts, the line has its own gate,
 // and denied lists the targets that were refused. ended and err are those of
 // [sandbox.Sandbox].
 func (s *Shell) Run(ctx context.Context, call tool.Call, l Line) (ended sandbox.Result, denied []string, err error) {
-	dir, err := s.Check(l)
+	dir, err := s.Check(call.Workspace, l)
 	if err != nil {
 		return ended, nil, err
 	}
@@ -95,7 +95,8 @@ func (s *Shell) Run(ctx context.Context, call tool.Call, l Line) (ended sandbox.
 }
 
 func (s *Shell) confined(ctx context.Context, call tool.Call, cmd sandbox.Command) (ended sandbox.Result, denied []string, err error) {
-	policy := s.policy
+	policy, ws := s.policy, s.ws.in(call.Workspace)
+	policy.Workspace, policy.Own = ws.dir, ws.own
 	if s.home != nil {
 		if policy.Home, err = s.home(call.SessionID); err != nil {
 			return ended, nil, err

@@ -21,6 +21,16 @@ const maxLinks = 20
 type workspace struct {
 	dir   string // with all links resolved
 	given string // as configured: absolute paths may also begin with it
+	// own reports that it is the workspace of one conversation, and not the configured one.
+	own bool
+}
+
+// in returns the workspace at dir, with all links resolved, or the configured one.
+func (w *workspace) in(dir string) *workspace {
+	if dir == "" || dir == w.dir || dir == w.given {
+		return w
+	}
+	return &workspace{dir: dir, given: dir, own: true}
 }
 
 // from turns a path relative to cwd, a directory of the workspace, into one relative to

@@ -20,7 +20,10 @@ var writeText string
 func newWrite(ws *workspace) tool.Tool {
 	return define(
 		tool.Spec{Name: "write", Description: writeText, Idempotent: true},
-		func(in writeInput) string { return in.Path }, ws.write)
+		func(in writeInput) string { return in.Path },
+		func(ctx context.Context, call tool.Call, in writeInput) (tool.Result, error) {
+			return ws.in(call.Workspace).write(ctx, in)
+		})
 }
 
 type writeInput struct {
@@ -28,7 +31,7 @@ type writeInput struct {
 	Content string `json:"content" jsonschema:"The whole content of the file."`
 }
 
-func (w *workspace) write(ctx context.Context, _ tool.Call, in writeInput) (tool.Result, error) {
+func (w *workspace) write(ctx context.Context, in writeInput) (tool.Result, error) {
 	name, content := in.Path, in.Content
 	if len(content) > maxFileBytes {
 		return tool.Result{}, fault.InvalidField("content", "The content has %d bytes, the limit is %d.", len(content), maxFileBytes)

@@ -87,7 +87,7 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 		if err != nil {
 			return r, fmt.Errorf("find hidden path: %w", err)
 		}
-		if overlap(way.Real, r.Workspace) {
+		if inside(way.Real, r.Workspace) || inside(r.Workspace, way.Real) && !policy.Own {
 			return r, fault.InvalidField("workspace", "The workspace %s and %s, which commands must not see, must not contain each other.", r.Workspace, way.Real)
 		}
 		r.hidden = append(r.hidden, way.Real)

@@ -54,6 +54,9 @@ type Command struct {
 type Policy struct {
 	// Workspace is the directory that the command works in and may write.
 	Workspace string
+	// Own reports that Lilac made the workspace for one conversation. Only such a workspace may
+	// lie in a hidden path; a command sees nothing else of that.
+	Own bool
 	// Home is the directory that is HOME, which the command may write, too; empty means the
 	// workspace. It may lie in a hidden path: a command sees only this directory of it, at
 	// another path.

@@ -38,7 +38,8 @@ type Call struct {
 	Client    string
 	// Grant lists the tools that the call, and everything that it starts, may use.
 	Grant grant.Grant
-	// Workspace is the directory that the agent works in.
+	// Workspace is the directory that the agent works in, with all links resolved; "" means the
+	// configured one.
 	Workspace string
 	// Progress, if set, shows a line to people while the tool runs.
 	Progress func(line string)

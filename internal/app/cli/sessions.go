@@ -75,7 +75,7 @@ func sessionsCommand(c *cli) *cobra.Command {
 
 	remove := &cobra.Command{
 		Use:     "delete ID",
-		Short:   "Delete a conversation and its history",
+		Short:   "Delete a conversation with its history and its files",
 		Example: "  lilac sessions delete 01k2…",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {

@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/agent/tool"
 	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/grant"
@@ -30,6 +31,9 @@ type Agent struct {
 	System string
 	// Agent is the configured agent that does the task; "" means the agent of the conversation.
 	Agent string
+	// OwnRequest gives each event a request of its own, which waits for the one that runs,
+	// because the task is done in another workspace.
+	OwnRequest bool
 	// Prompt makes the task out of the event; nil means "Process event: …".
 	Prompt func(event.EnvEvent) (string, error)
 	// Deliver says how the event joins a request that runs: event.FollowUp (the
@@ -69,8 +73,13 @@ func (a *Agent) Do(ctx context.Context, c Call) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
+	file, err := s.keepPayload(ctx, c)
+	if err != nil {
+		return Run{}, err
+	}
 	command, err := a.Command(c.Rule.Name, c.Event, Delivery{
-		SessionID: c.SessionID, Client: client, Alone: a.Agent != "" || c.Rule.Budget.metered() || a.alone(granted), File: s.keepPayload(ctx, c.Event), Grant: granted,
+		SessionID: c.SessionID, Client: client, File: file, Grant: granted,
+		Alone: a.Agent != "" || a.OwnRequest || c.Rule.Budget.metered() || a.alone(granted),
 	})
 	if err != nil {
 		return Run{}, bus.Permanent(err)
@@ -175,16 +184,22 @@ func (a *Agent) query(rule string, e event.EnvEvent) (string, error) {
 // keepPayload writes a payload that is too long for a message to a file in the
 // workspace, where the agent's own tools can read it. If that fails, the agent
 // still has get_event_info.
-func (s *Service) keepPayload(ctx context.Context, e event.EnvEvent) (file string) {
-	if s.o.Workspace == "" || len(e.Payload) <= maxShown {
-		return ""
+func (s *Service) keepPayload(ctx context.Context, c Call) (file string, err error) {
+	if s.o.Workspace == nil || len(c.Event.Payload) <= maxShown {
+		return "", nil
 	}
-	file, err := tool.Keep(s.o.Workspace, "event-"+digest(e.ID), e.Payload)
+	workspace, err := s.o.Workspace(c.Tx, c.SessionID, c.Rule.Name)
+	if err == nil {
+		file, err = tool.Keep(workspace, "event-"+digest(c.Event.ID), c.Event.Payload)
+	}
+	if db.IsEngineError(err) {
+		return "", err
+	}
 	if err != nil {
-		s.o.Logger.WarnContext(ctx, "cannot write the payload of an event to the workspace", "event_id", e.ID, "error", err)
-		return ""
+		s.o.Logger.WarnContext(ctx, "cannot write the payload of an event to the workspace", "event_id", c.Event.ID, "error", err)
+		return "", nil
 	}
-	return file
+	return file, nil
 }
 
 // callID and messageID are hashes, because event ids can be long, and providers limit the

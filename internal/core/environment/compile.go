@@ -29,6 +29,8 @@ type Spec struct {
 
 	// Prompt is a template with {{ jq }}; a rule with a prompt wakes the agent.
 	Agent, Prompt, System, Deliver string
+	// OwnRequest gives each event a request of its own; see [Agent].
+	OwnRequest bool
 	// PublishType is the type of the event to publish. Payload is a jq expression; if it
 	// is empty, the payload is copied.
 	PublishType, Payload string
@@ -147,10 +149,13 @@ func compileAgent(s Spec, r *Rule) error {
 	if deliver == event.Steer && s.Budget.metered() {
 		return fault.InvalidField("do.agent.deliver", "The rule %s has a budget of tokens or money and delivers as steer, so its usage cannot be separated from the rest of the request. Use followUp.", s.Name)
 	}
+	if deliver == event.Steer && s.OwnRequest {
+		return fault.InvalidField("do.agent.deliver", "The rule %s says in which workspace its task is done and delivers as steer, so its event would go to a request that works already. Use followUp.", s.Name)
+	}
 	if deliver == event.Steer && s.Agent != "" {
 		return fault.InvalidField("do.agent.deliver", "The rule %s names an agent and delivers as steer, so its event would go to the agent that works already. Use followUp.", s.Name)
 	}
-	r.Action = &Agent{Agent: s.Agent, System: s.System, Prompt: prompt.renderPrompt, Deliver: deliver}
+	r.Action = &Agent{Agent: s.Agent, OwnRequest: s.OwnRequest, System: s.System, Prompt: prompt.renderPrompt, Deliver: deliver}
 	return nil
 }
 

@@ -39,9 +39,11 @@ type RuleDoConfig struct {
 
 // RuleAgentConfig configures an action that wakes the agent.
 type RuleAgentConfig struct {
-	Name    string `json:"name,omitempty" jsonschema:"The agent that does the task, of those in agents. Its events get their own requests, which wait for running work. Default: the agent of the conversation."`
-	Prompt  string `json:"prompt,omitempty" jsonschema:"The task for the agent, with jq on the event between {{ and }}, for example: The build of {{ .payload.body.branch }} failed."`
-	System  string `json:"system,omitempty" jsonschema:"The agent's role for this task, with the authority of the setting system. If the event begins a conversation, it is part of the system prompt; otherwise, it is a system message before the event."`
+	Name      string          `json:"name,omitempty" jsonschema:"The agent that does the task, of those in agents. Its events get their own requests, which wait for running work. Default: the agent of the conversation."`
+	Prompt    string          `json:"prompt,omitempty" jsonschema:"The task for the agent, with jq on the event between {{ and }}, for example: The build of {{ .payload.body.branch }} failed."`
+	System    string          `json:"system,omitempty" jsonschema:"The agent's role for this task, with the authority of the setting system. If the event begins a conversation, it is part of the system prompt; otherwise, it is a system message before the event."`
+	Workspace setting.Sharing `json:"workspace,omitempty" jsonschema:"Whether the task is done in the shared workspace. If it is set, the rule's events get their own requests, which wait for running work. Default: as in the rule's conversation."`
+
 	Deliver string `json:"deliver,omitempty" jsonschema:"When the agent receives the event if it is already working in the session: followUp (default) when it would have ended, steer before its next step. If a prompt waits, or the agent works on an event of the same rule, the event waits instead, and such events are handled together."`
 }
 
@@ -63,7 +65,7 @@ func (r RuleConfig) Spec(name string) Spec {
 	return Spec{
 		Name: name, Types: r.When.Type, Session: r.When.Session, If: r.When.If,
 		Enabled: r.Enabled == nil || *r.Enabled, Priority: r.Priority,
-		Agent: r.Do.Agent.Name, Prompt: r.Do.Agent.Prompt, System: r.Do.Agent.System, Deliver: r.Do.Agent.Deliver,
+		Agent: r.Do.Agent.Name, OwnRequest: r.Do.Agent.Workspace.Shared != nil, Prompt: r.Do.Agent.Prompt, System: r.Do.Agent.System, Deliver: r.Do.Agent.Deliver,
 		PublishType: r.Do.Publish.Type, Payload: r.Do.Publish.Payload, Drop: r.Do.Drop,
 		Target: r.Session, Debounce: time.Duration(r.Debounce), Rate: r.Rate, DryRun: r.DryRun, Tools: r.Tools.Tools(""),
 		Budget: Budget{Runs: r.Budget.Runs, Tokens: r.Budget.Tokens, CostMicros: int64(math.Ceil(r.Budget.Money * 1e6))},

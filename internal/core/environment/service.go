@@ -44,9 +44,9 @@ type Options struct {
 	Observe func(ctx context.Context, e event.EnvEvent) error
 	// SourceTools may be nil: then the default holds for every source.
 	SourceTools SourceTools
-	// Workspace is the directory for payloads that are too long for a message; ""
-	// writes none.
-	Workspace string
+	// Workspace returns the directory in which the agent handles the events of a rule in a
+	// session: payloads that are too long for a message are written there. nil writes none.
+	Workspace func(q db.Queryer, sessionID, rule string) (dir string, err error)
 	Logger    *slog.Logger
 }
 

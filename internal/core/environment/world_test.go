@@ -127,7 +127,7 @@ func (w *world) start(box environment.Inbox, rules ...environment.Rule) {
 	w.svc = environment.New(environment.Options{
 		Agent: func(_ db.Queryer, sessionID string) (id, name string, err error) {
 			return "task-of-" + sessionID, "the sub-agent of " + sessionID, nil
-		}, DB: w.db, Bus: w.bus, Inbox: box, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: mine, Rules: rules, Logger: w.logger(), Workspace: workspace,
+		}, DB: w.db, Bus: w.bus, Inbox: box, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: mine, Rules: rules, Logger: w.logger(), Workspace: func(db.Queryer, string, string) (string, error) { return workspace, nil },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.svc.Declare(ctx); err != nil {

@@ -218,10 +218,14 @@ func (c *change) changeState(e ChangeState) error {
 		if err != nil {
 			return err
 		}
+		workspace, err := c.svc.opt.Surfaces.Workspace(c.tx, v, rules)
+		if err != nil {
+			return err
+		}
 		if agent := c.svc.opt.agentIn(c.tx, v); agent != "" {
 			place = place.And(grant.Of(c.svc.opt.NamedAgent(agent).Tools))
 		}
-		if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindStarted, Data: startedEntry{Grant: place}}); err != nil {
+		if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindStarted, Data: startedEntry{Grant: place, Workspace: workspace}}); err != nil {
 			return err
 		}
 	case e.State.Ended():

@@ -20,7 +20,18 @@ type Choice struct {
 	Effort string `json:"effort,omitempty"`
 	// Instructions are added to those of the operator.
 	Instructions string `json:"instructions,omitempty"`
+	// Workspace says where the agent works.
+	Workspace Workspace `json:"workspace,omitempty"`
 }
+
+// A Workspace says whose files the agent works on.
+type Workspace string
+
+// The workspaces: that of all conversations that share it, or one of the conversation alone.
+const (
+	SharedWorkspace Workspace = "shared"
+	OwnWorkspace    Workspace = "own"
+)
 
 // MaxInstructions bounds the instructions of a session, in bytes: they are part of
 // every model call.

@@ -26,6 +26,7 @@ type fakeSurfaces struct {
 	title             func(client, sessionID string) string
 	instructions      func(operators, client string) string
 	grant             grant.Grant
+	workspaceOf       string
 }
 
 func (f fakeSurfaces) HasRelay(client string) bool { return f.relay && client == "web" }
@@ -56,7 +57,11 @@ func (f fakeSurfaces) Title(_ db.Queryer, client, sessionID string) string {
 	return f.title(client, sessionID)
 }
 
-func (f fakeSurfaces) Instructions(operators, client string) string {
+func (f fakeSurfaces) Workspace(db.Queryer, session.Session, []string) (string, error) {
+	return f.workspaceOf, nil
+}
+
+func (f fakeSurfaces) Instructions(operators, client, _ string) string {
 	if f.instructions == nil {
 		return operators
 	}

@@ -18,6 +18,29 @@ func grantIn(e StoryEntry) (grant.Grant, error) {
 	return entry.Grant, nil
 }
 
+// workspaceIn returns the session in whose own workspace a request works, according to the entry
+// of its start.
+func workspaceIn(e StoryEntry) (sessionID string, err error) {
+	if len(e.Data) == 0 {
+		return "", nil
+	}
+	var entry startedEntry
+	err = json.Unmarshal(e.Data, &entry)
+	return entry.Workspace, err
+}
+
+// WorkspaceOf returns the session in whose own workspace a request works according to its
+// journal, or "" for the shared one. known reports whether the journal says so.
+func WorkspaceOf(entries []StoryEntry) (sessionID string, known bool) {
+	for _, e := range entries {
+		if e.Kind == kindStarted {
+			sessionID, err := workspaceIn(e)
+			return sessionID, err == nil
+		}
+	}
+	return "", false
+}
+
 // GrantOf returns what a request may use according to its journal: what its place
 // allowed when it started, restricted by each message that was applied to it. A journal
 // that cannot be read allows nothing.

@@ -133,11 +133,13 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, dir: o.dir, db: database, bus: b, store: store.New(database), model: &scripted{do: o.do, window: 100_000}}
+	workspace := t.TempDir()
 	opt := session.Options{
-		DB: database, Bus: b, Tables: tables(), Tools: o.tools, Workspace: t.TempDir(),
-		Model:   func(context.Context, session.Session) (llm.Model, error) { return r.model, nil },
-		Backoff: func(int) time.Duration { return 0 },
-		Trial:   50 * time.Millisecond,
+		DB: database, Bus: b, Tables: tables(), Tools: o.tools,
+		Workspace: func(sessionID string) (string, error) { return filepath.Join(workspace, sessionID), nil },
+		Model:     func(context.Context, session.Session) (llm.Model, error) { return r.model, nil },
+		Backoff:   func(int) time.Duration { return 0 },
+		Trial:     50 * time.Millisecond,
 	}
 	if o.change != nil {
 		o.change(&opt)

@@ -37,6 +37,9 @@ type (
 	startedEntry struct {
 		// Grant is the restriction by the request's place.
 		Grant grant.Grant `json:"grant,omitempty"`
+		// Workspace is the session in whose own workspace the request works; "" means the
+		// shared one.
+		Workspace string `json:"workspace,omitempty"`
 	}
 	inputEntry struct {
 		MessageID string      `json:"messageId"`

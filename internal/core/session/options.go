@@ -49,8 +49,10 @@ type Options struct {
 	Tools []tool.Tool
 	// Pinned returns further tools, which may come and go; nil means none. A conversation keeps
 	// the tools with which it began, and is told about others.
-	Pinned    func() []tool.Tool
-	Workspace string
+	Pinned func() []tool.Tool
+	// Workspace returns the directory of a workspace, which it creates if necessary: that of a
+	// session, or the shared one for "". nil means that there are no files.
+	Workspace func(sessionID string) (dir string, err error)
 	// Settings are the initial settings; see [Service.Configure].
 	Settings Settings
 
@@ -108,8 +110,12 @@ type Surfaces interface {
 	// Grant returns what requests in a session may use, as its surface and channel are
 	// configured. rules are those whose events the request handles.
 	Grant(q db.Queryer, client, sessionID string, rules []string) (grant.Grant, error)
-	// Instructions builds the model's instructions from the operator's.
-	Instructions(operators, client string) string
+	// Workspace returns the session in whose own workspace a request works, or "" for the shared
+	// one. rules are those whose events the request handles.
+	Workspace(q db.Queryer, s Session, rules []string) (sessionID string, err error)
+	// Instructions builds the model's instructions from the operator's. workspace is the
+	// directory of the request's workspace.
+	Instructions(operators, client, workspace string) string
 	// Unattended reports whether nobody can answer a question in the client's
 	// sessions: a request that reaches a limit there fails at once.
 	Unattended(client string) bool
@@ -235,10 +241,14 @@ func (o Options) withDefaults() Options {
 // plainSurfaces is the default of [Options.Surfaces].
 type plainSurfaces struct{}
 
-func (plainSurfaces) HasRelay(string) bool                    { return false }
-func (plainSurfaces) Title(db.Queryer, string, string) string { return "" }
-func (plainSurfaces) Instructions(operators, _ string) string { return operators }
-func (plainSurfaces) Unattended(string) bool                  { return false }
+func (plainSurfaces) HasRelay(string) bool                       { return false }
+func (plainSurfaces) Title(db.Queryer, string, string) string    { return "" }
+func (plainSurfaces) Instructions(operators, _, _ string) string { return operators }
+func (plainSurfaces) Workspace(db.Queryer, Session, []string) (string, error) {
+	return "", nil
+}
+
+func (plainSurfaces) Unattended(string) bool { return false }
 func (plainSurfaces) Grant(db.Queryer, string, string, []string) (grant.Grant, error) {
 	return nil, nil
 }

@@ -29,6 +29,8 @@ type progress struct {
 	grant grant.Grant
 	// agent is the configured agent that the request's first message asks for, or "".
 	agent string
+	// workspace is the session in whose own workspace the request works, or "".
+	workspace string
 	// verdicts are the answers about calls of the last step, by tool call id.
 	verdicts map[string]resumedEntry
 	// attempts counts how often the request was resumed: after a crash, a restart or
@@ -101,6 +103,8 @@ func (p *progress) apply(e StoryEntry) error {
 			p.verdicts[r.ToolCallID] = r
 		}
 	case kindStarted:
+		p.workspace, err = workspaceIn(e)
+		return err
 	case kindInput:
 		p.ended = false
 		if first := e.Step == 0 && p.step == 0 && p.agent == ""; first && len(e.Data) > 0 {

@@ -56,6 +56,7 @@ type run struct {
 	session       Session
 	instructions  string
 	agent         string // the configured agent that does the work, or ""
+	workspaceOf   string // the session in whose own workspace the request works, or ""
 	journalUnread bool   // it ended before it read its journal, so out has no text
 	loaded        bool   // it has read its journal
 	closed        bool   // WouldEnd closed the run
@@ -245,14 +246,18 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		in.Messages[i] = r.inlineBlobs(ctx, m, isUnanswered(in.Messages, i))
 	}
 	r.tools = opt.allTools()
-	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client), &in)
+	workspace, err := opt.workspace(r.workspaceOf)
+	if err != nil {
+		return agent.Outcome{Err: err, Usage: in.Usage}
+	}
+	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client, workspace), &in)
 	if err != nil {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 	r.svc.publisher.add(r.out)
 	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
-		Model: model, Tools: r.tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: opt.Workspace,
+		Model: model, Tools: r.tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
 		Permit: r.permit, Lasting: opt.Lasting,
 		Inline: func(ctx context.Context, m chat.Message) chat.Message { return r.inlineBlobs(ctx, m, false) },
@@ -280,7 +285,7 @@ func (r *run) load() (agent.Input, error) {
 		if p, err = r.svc.opt.Tables.progress(q, r.sessionID, r.requestID); err != nil {
 			return err
 		}
-		r.agent = p.agent
+		r.agent, r.workspaceOf = p.agent, p.workspace
 		if err = r.loadChoice(q); err != nil || p.step == 0 && p.attempts == 0 {
 			return err // a new request has used nothing
 		}

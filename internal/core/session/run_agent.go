@@ -42,6 +42,14 @@ func (o Options) agentIn(q db.Queryer, v Session) string {
 	return o.ChannelAgent(q, v)
 }
 
+// workspace returns the directory of a workspace, or "" if there are no files.
+func (o Options) workspace(sessionID string) (string, error) {
+	if o.Workspace == nil {
+		return "", nil
+	}
+	return o.Workspace(sessionID)
+}
+
 // limits returns the limits of the request.
 func (r *run) limits() Limits {
 	limits := r.svc.settings.Load().Limits

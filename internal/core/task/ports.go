@@ -48,8 +48,8 @@ type Requests interface {
 
 // Commands runs commands.
 type Commands interface {
-	// Check returns the reason why a command cannot be started, or nil.
-	Check(command, dir string) error
+	// Check returns the reason why the command of a task cannot be started, or nil.
+	Check(ctx context.Context, o Spec) error
 	// Run runs the task's command to its end and writes its output to out. The error
 	// is the cause of ctx, or the reason why the command could not be run. No process of
 	// the command is left when Run returns.

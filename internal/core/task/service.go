@@ -193,7 +193,7 @@ func (s *Service) untrack(id string) {
 func (s *Service) Start(ctx context.Context, o Spec) (t Task, fresh bool, err error) {
 	limits := s.o.Limits()
 	if o.Command != "" {
-		if err := s.o.Commands.Check(o.Command, o.Dir); err != nil {
+		if err := s.o.Commands.Check(ctx, o); err != nil {
 			return t, false, err
 		}
 	}

@@ -45,9 +45,9 @@ func (c *commands) count(by int) int {
 	return c.running
 }
 
-func (*commands) Check(command, _ string) error {
-	if command == "bad" {
-		return fault.InvalidField("command", "It is bad.")
+func (*commands) Check(_ context.Context, o task.Spec) error {
+	if o.Command == "bad" {
+		return fault.InvalidField("o.Command", "It is bad.")
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (c *Client) Session(ctx context.Context, id string) (session.Session, error
 	return out, err
 }
 
-// Choose changes the model, the effort, or the instructions of a session; see
+// Choose changes what people chose for a session, such as the model; see
 // PATCH /sessions/{id}.
 func (c *Client) Choose(ctx context.Context, id string, change map[string]string) (s session.Session, err error) {
 	err = c.Call(ctx, http.MethodPatch, "/sessions/"+url.PathEscape(id), change, &s)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/setting"
 )
 
 // maxInstructions bounds the instructions of a channel or an agent, in bytes: they are part of every request.
@@ -20,6 +21,8 @@ type Channel struct {
 	Model        ModelList `json:"model,omitempty" jsonschema:"The model that answers there, as provider/model, or a list of models."`
 	Effort       string    `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max" jsonschema:"How much the model thinks there, as models.NAME.effort."`
 	Instructions string    `json:"instructions,omitempty" jsonschema:"Instructions for the agent there, in addition to system."`
+
+	Workspace setting.Sharing `json:"workspace,omitempty" jsonschema:"Whether the conversations there share the workspace. It precedes what people choose in a conversation."`
 }
 
 // Channel returns the settings of a conversation: those of the first of ids that has any, else those

@@ -30,6 +30,7 @@ type Config struct {
 	TrustedProxies []string                          `json:"trustedProxies,omitempty" jsonschema:"IP addresses or networks (such as 10.0.0.0/8) of reverse proxies whose Forwarded and X-Forwarded-* headers the server honours. The host that they name must still be in allowedHosts."`
 	DataDir        string                            `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
 	Workspace      string                            `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
+	Workspaces     Workspaces                        `json:"workspaces,omitempty" jsonschema:"Whether conversations share the workspace."`
 	Database       Database                          `json:"database,omitempty" jsonschema:"The database of everything that must survive, except files."`
 	Bus            Bus                               `json:"bus,omitempty" jsonschema:"The event log."`
 	Model          ModelList                         `json:"model,omitempty" jsonschema:"The model that answers, as provider/model, or a list of models: each takes over while those before it fail. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`

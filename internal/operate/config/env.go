@@ -16,6 +16,7 @@ func Environment() []EnvVar {
 		{"LILAC_ADDR", "addr", "The address to listen on; for the other commands, where the server is."},
 		{"LILAC_DATA_DIR", "dataDir", "The data directory."},
 		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
+		{"LILAC_OWN_WORKSPACES", "workspaces.dir", "The directory of the conversations' own workspaces; by default `workspaces` in the data directory."},
 		{"LILAC_DB_URL", "database.url", "The database: `sqlite:`, or `postgres://user:password@host:5432/name`."},
 		{"LILAC_BUS_URL", "bus.url", "A Redis server beside the database: `redis://user:password@host:6379/0`."},
 		{"LILAC_BLOBS", "attachments.store", "Where files are stored: a directory, or `s3://BUCKET/PREFIX?region=…`."},
@@ -37,7 +38,7 @@ func Environment() []EnvVar {
 
 func (c reader) applyEnv() {
 	plain := map[string]*string{
-		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": (*string)(&c.Bus.URL), "database.url": (*string)(&c.Database.URL),
+		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "workspaces.dir": &c.Workspaces.Dir, "bus.url": (*string)(&c.Bus.URL), "database.url": (*string)(&c.Database.URL),
 		"attachments.store": &c.Attachments.Store, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
 		"surface.discord.token": (*string)(&c.Surface.Discord.Token),
 	}

@@ -68,7 +68,7 @@ func (c *Config) checkOutOfReach(field string, s program.Source) error {
 		if err != nil {
 			continue // the source reports it when it runs
 		}
-		for _, dir := range append([]string{c.Workspace}, c.Sandbox.Writable...) {
+		for _, dir := range AgentWrites(c) {
 			if way, err := realpath.Follow(dir); err == nil && (within(path.Real, way.Real) || path.Under(way.Real)) {
 				return fault.InvalidField(fmt.Sprintf("%s.command[%d]", field, i), "The source %s runs %s, which the agent can replace, because it may write in %s. Move it elsewhere.", s.Name, arg, dir)
 			}

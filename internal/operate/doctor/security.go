@@ -264,7 +264,12 @@ func (p Patient) openCommands() Finding {
 	if s.Mode == sandbox.ModeOff {
 		return Finding{"commands", Warn, "no sandbox: they have all rights of this user, including Lilac's secrets", "Set sandbox: {mode: auto}."}
 	}
-	message := "in a sandbox: they write the workspace"
+	message := "in a sandbox: they write the workspace of their conversation"
+	if p.Config.Workspaces.Shared {
+		message = "in a sandbox: they write the workspace that all conversations share"
+	} else if names := sharing(p.Config); len(names) > 0 {
+		message += ", and the shared one in " + strings.Join(names, ", ")
+	}
 	if len(s.Writable) > 0 {
 		message += " and " + strings.Join(s.Writable, ", ")
 	}
@@ -272,6 +277,22 @@ func (p Patient) openCommands() Finding {
 		message += "; they read " + strings.Join(s.ReadOnly, ", ")
 	}
 	return Finding{"commands", OK, message, ""}
+}
+
+// sharing returns the channels and rules that share the workspace.
+func sharing(c *config.Config) (out []string) {
+	says := func(shared *bool) bool { return shared != nil && *shared }
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		if says(c.Channels[name].Workspace.Shared) {
+			out = append(out, "the channel "+name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
+		if says(c.Rules[name].Do.Agent.Workspace.Shared) {
+			out = append(out, "the rule "+name)
+		}
+	}
+	return out
 }
 
 // openHosts reports which hosts commands can reach.

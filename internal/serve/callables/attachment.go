@@ -35,5 +35,5 @@ func Attachments(a *builtin.Attachments) []toolserver.Callable {
 
 // callOf returns the call of a tool that does the same as a call of a callable.
 func callOf(caller toolserver.Caller) tool.Call {
-	return tool.Call{RequestID: caller.RequestID, SessionID: caller.SessionID, Client: caller.Client}
+	return tool.Call{RequestID: caller.RequestID, SessionID: caller.SessionID, Client: caller.Client, Workspace: caller.Workspace}
 }

@@ -43,8 +43,8 @@ type MCPServers interface {
 // It is safe for concurrent use; mu guards the schemas.
 type MCP struct {
 	Servers MCPServers
-	// Keep stores a file where the agent sees it, and returns its path.
-	Keep func(ctx context.Context, data []byte, mimeType string) (path string, err error)
+	// Keep stores a file in a workspace, where the agent sees it, and returns its path.
+	Keep func(ctx context.Context, workspace string, data []byte, mimeType string) (path string, err error)
 	// Forms asks people what servers want to know; if it is nil, nobody is asked.
 	Forms Forms
 
@@ -279,7 +279,7 @@ func (m *MCP) part(ctx context.Context, caller toolserver.Caller, c mcpclient.Co
 	case caller.Operator != "" || m.Keep == nil:
 		out.Data = base64.StdEncoding.EncodeToString(c.Data)
 	default:
-		file, err := m.Keep(ctx, c.Data, c.MimeType)
+		file, err := m.Keep(ctx, caller.Workspace, c.Data, c.MimeType)
 		if err != nil {
 			return out, fault.Wrap(fault.KindOf(err), err, "The call has succeeded, but a file of its result cannot be kept: %s", fault.ToWire(err).Message)
 		}

@@ -72,7 +72,7 @@ func newMCPWorld(t testing.TB) *mcpWorld {
 	server, err := toolserver.New(toolserver.Options{
 		Callables: []toolserver.Callable{own}, Alive: func(toolserver.Grant) bool { return true },
 		Record: func(_ context.Context, r toolserver.Record) error { w.records = append(w.records, r); return nil },
-		Source: &MCP{Servers: w.fake, Keep: func(_ context.Context, data []byte, _ string) (string, error) {
+		Source: &MCP{Servers: w.fake, Keep: func(_ context.Context, _ string, data []byte, _ string) (string, error) {
 			w.kept++
 			return fmt.Sprintf("/ws/Downloads/%d.png", len(data)), nil
 		}},

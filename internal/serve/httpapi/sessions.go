@@ -172,12 +172,14 @@ type sessionChange struct {
 	Model        *string `json:"model,omitempty"`
 	Effort       *string `json:"effort,omitempty"`
 	Instructions *string `json:"instructions,omitempty"`
+	// Workspace is shared or own; "" follows the configuration.
+	Workspace *string `json:"workspace,omitempty"`
 }
 
 // check normalizes the change.
 func (c *sessionChange) check() error {
-	if c.Title == nil && c.Agent == nil && c.Model == nil && c.Effort == nil && c.Instructions == nil {
-		return fault.InvalidField("title", "Nothing to change: send title, agent, model, effort, or instructions.")
+	if c.Title == nil && c.Agent == nil && c.Model == nil && c.Effort == nil && c.Instructions == nil && c.Workspace == nil {
+		return fault.InvalidField("title", "Nothing to change: send title, agent, model, effort, instructions, or workspace.")
 	}
 	if c.Title != nil {
 		*c.Title = text.SingleLine(*c.Title)
@@ -188,12 +190,15 @@ func (c *sessionChange) check() error {
 	if c.Instructions != nil && len(*c.Instructions) > session.MaxInstructions {
 		return fault.InvalidField("instructions", "Instructions have at most %d bytes.", session.MaxInstructions)
 	}
+	if w := c.Workspace; w != nil && *w != "" && *w != string(session.SharedWorkspace) && *w != string(session.OwnWorkspace) {
+		return fault.InvalidField("workspace", "There is no workspace %q. Use shared, own, or nothing, which follows the configuration.", *w)
+	}
 	return nil
 }
 
 // apply returns the choice after the change.
 func (c *sessionChange) apply(choice session.Choice) session.Choice {
-	for _, field := range []struct{ from, into *string }{{c.Agent, &choice.Agent}, {c.Model, &choice.Model}, {c.Effort, &choice.Effort}, {c.Instructions, &choice.Instructions}} {
+	for _, field := range []struct{ from, into *string }{{c.Agent, &choice.Agent}, {c.Model, &choice.Model}, {c.Effort, &choice.Effort}, {c.Instructions, &choice.Instructions}, {c.Workspace, (*string)(&choice.Workspace)}} {
 		if field.from != nil {
 			*field.into = strings.TrimSpace(*field.from)
 		}

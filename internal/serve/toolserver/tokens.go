@@ -41,6 +41,8 @@ type Grant struct {
 	SessionID string
 	// Client is the surface of the request, "web" or "discord".
 	Client string
+	// Workspace is the directory that the request works in; "" means the configured one.
+	Workspace string
 	// CWD is the directory that the command started in; it may be empty.
 	CWD string
 	// Callables lists ids, or prefixes of ids followed by .*; * alone allows every callable.

@@ -77,7 +77,7 @@ func TestTheModelOfAConversationIsChosen(t *testing.T) {
 	p.Until("it can be chosen", "!document.getElementById('model').hidden && document.getElementById('model').innerText === 'Model'")
 	p.Click("#model")
 	p.Until("the picker offers the models", "document.getElementById('ask').open && document.getElementById('ask-models').children.length === 2 && document.getElementById('ask-model').placeholder === 'p/usual'")
-	p.Do(chromedp.SendKeys("#ask-model", "p/other"), chromedp.SetValue("#ask-effort", "high"), chromedp.SetValue("#ask-agent", "reviewer"), chromedp.SetValue("#ask-instructions", "Be brief."))
+	p.Do(chromedp.SendKeys("#ask-model", "p/other"), chromedp.SetValue("#ask-effort", "high"), chromedp.SetValue("#ask-agent", "reviewer"), chromedp.SetValue("#ask-workspace", "shared"), chromedp.SetValue("#ask-instructions", "Be brief."))
 	p.Picture("model", false)
 	p.Click("#ask-yes")
 	p.Shows("#model", "Model: other")

@@ -134,7 +134,7 @@ func TestAPictureAndAPDFComeInAndFilesGoOut(t *testing.T) {
 		if first := bodies()[0]; !strings.Contains(first, "[[lilac.attachments]]") || !strings.Contains(first, "scan.png") || !strings.Contains(first, "letter.pdf") {
 			t.Errorf("the model does not read of the files: %s", first)
 		}
-		if got, _ := filepath.Glob(filepath.Join(s.Dir, "workspace", "Downloads", "*")); len(got) != 2 {
+		if got, _ := filepath.Glob(filepath.Join(s.Workspace(d.General), "Downloads", "*")); len(got) != 2 {
 			t.Errorf("downloaded: %q", got)
 		}
 	})
@@ -171,7 +171,7 @@ func TestAnExpiredFileIsDownloadedOnce(t *testing.T) {
 		if len(results) != 2 || results[0] != results[1] || !strings.Contains(results[0], `"ok":true`) {
 			t.Fatalf("the model is told %q", results)
 		}
-		got, err := os.ReadDir(filepath.Join(s.Dir, "workspace", "in"))
+		got, err := os.ReadDir(filepath.Join(s.Workspace(d.General), "in"))
 		if err != nil || len(got) != 1 || filepath.Ext(got[0].Name()) != ".pdf" {
 			t.Errorf("in the workspace: %v, %v", got, err)
 		}
@@ -198,7 +198,7 @@ func TestManyLateFilesFollowTheAnswer(t *testing.T) {
 		model, _ := steps(t, "Twelve files.", fixed("attachment_add", map[string]any{"paths": paths}))
 		s, d := onDiscord(t, bus, model.URL)
 		for _, name := range paths {
-			if err := os.WriteFile(filepath.Join(s.Dir, "workspace", name), []byte(name), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(s.Workspace(d.General), name), []byte(name), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

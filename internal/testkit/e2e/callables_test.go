@@ -52,8 +52,9 @@ func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
 	s := e2e.New(t, append(modelEnv(model.URL), "XDG_RUNTIME_DIR="+runtime)...)
 	// use lists the tools from outside, with the token that the command saved.
+	asking := ""
 	use = func() string {
-		token, _ := os.ReadFile(filepath.Join(s.Dir, "workspace", "token"))
+		token, _ := os.ReadFile(filepath.Join(s.Workspace(asking), "token"))
 		sockets, _ := filepath.Glob(filepath.Join(runtime, "lilac-run-*", "tools.sock"))
 		if len(sockets) == 0 {
 			return "no socket"
@@ -65,7 +66,8 @@ func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 	}
 	s.Restart()
 	other = s.NewSession()
-	a := s.Prompt(s.NewSession(), "what did I say?", event.Prompt)
+	asking = s.NewSession()
+	a := s.Prompt(asking, "what did I say?", event.Prompt)
 	s.WaitEnded(a.RequestID, answerWithin)
 	text := <-told
 	for _, want := range []string{"surface.messages.list", "what did I say?", "exit code 4", "exit code 3"} {

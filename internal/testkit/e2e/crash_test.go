@@ -255,7 +255,7 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 		add("requests ended %d times", ends)
 	}
 	wrong = append(wrong, paidTwice(story, paid, model.calls())...)
-	if lines := countLines(t, filepath.Join(s.Dir, "workspace", "count.txt")); lines > 1 {
+	if lines := countLines(t, filepath.Join(s.Workspace(session), "count.txt")); lines > 1 {
 		add("the tool took effect %d times", lines)
 	} else if lines == 0 && !model.toldUnknown() {
 		add("the tool took no effect and the model was not told that its outcome is unknown")

@@ -310,7 +310,7 @@ func TestWhateverPeopleDoOnDiscord(t *testing.T) {
 				d.Configure("limits: {request: {steps: 4}}\n")
 				s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), d.Env())...)
 				e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
-				if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "small.txt"), []byte("small"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(s.Workspace(d.General), "small.txt"), []byte("small"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				c := &crowd{

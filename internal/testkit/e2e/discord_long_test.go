@@ -75,7 +75,7 @@ func TestALongAnswerIsWholeAfterAKill(t *testing.T) {
 			return llmtest.Script{Text: append([]string{before}, llmtest.Words(saidTable+after)...), Delay: time.Millisecond}
 		})
 		s, d := onDiscord(t, bus, model.URL)
-		if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "big.bin"), make([]byte, 11<<20), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.Workspace(d.General), "big.bin"), make([]byte, 11<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		d.Say(d.General, d.Bob, "hello", discordtest.SayOptions{}) // the bot learns his name from this message

@@ -178,7 +178,7 @@ rules:
 		return &mcp.CallToolResult{}, nil, nil
 	})
 	e2e.Eventually(t, answerWithin, "the agent has answered", func() bool { answers, _ := said(s, ops); return answers > 0 })
-	if _, err := os.Stat(filepath.Join(s.Dir, "workspace", "effect")); err == nil {
+	if _, err := os.Stat(filepath.Join(s.Workspace(ops), "effect")); err == nil {
 		t.Error("the event of a server made the agent run a command")
 	}
 }

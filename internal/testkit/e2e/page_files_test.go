@@ -79,10 +79,10 @@ func TestFilesOfTheAPIComeBackByTheirAddress(t *testing.T) {
 	t.Parallel()
 	model, _ := steps(t, "Done.", fixed("attachment_download", map[string]any{}), sendBack)
 	s := e2e.Start(t, modelEnv(model.URL)...)
-	if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "report.csv"), []byte("a,b"), 0o600); err != nil {
+	session, other := s.NewSession(), s.NewSession()
+	if err := os.WriteFile(filepath.Join(s.Workspace(session), "report.csv"), []byte("a,b"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	session, other := s.NewSession(), s.NewSession()
 	var answer struct{ RequestID string }
 	body := map[string]any{"content": "back, please", "attachments": []map[string]string{{"filename": "x.html", "mimeType": "text/html", "text": "<script>alert(1)</script>"}}}
 	if status := s.Request("POST", "/sessions/"+session+"/prompt", body, &answer); status != http.StatusOK {
@@ -151,7 +151,7 @@ func TestACommandGivesAndTakesFiles(t *testing.T) {
 			t.Errorf("the command's output lacks %q:\n%s", want, text)
 		}
 	}
-	if got, _ := filepath.Glob(filepath.Join(s.Dir, "workspace", "in", "*.txt")); len(got) != 1 {
+	if got, _ := filepath.Glob(filepath.Join(s.Workspace(session), "in", "*.txt")); len(got) != 1 {
 		t.Errorf("downloaded: %q", got)
 	}
 	var given []event.BinaryOutput

@@ -42,16 +42,12 @@ func TestTheModelSeesAPictureThatItReads(t *testing.T) {
 		defer mu.Unlock()
 		return bodies[len(bodies)-1]
 	}
-	s := e2e.New(t, append(modelEnv(model.URL), e2e.Configured(t, `{models: {openai/test-model: {images: true}}}`)...)...)
-	file := filepath.Join(s.Dir, "workspace", "a.png")
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	s := e2e.Start(t, append(modelEnv(model.URL), e2e.Configured(t, `{models: {openai/test-model: {images: true}}}`)...)...)
+	session := s.NewSession()
+	file := filepath.Join(s.Workspace(session), "a.png")
 	if err := os.WriteFile(file, picture.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.Restart()
-	session := s.NewSession()
 	a := s.Prompt(session, "look at a.png", event.Prompt)
 	if end := s.WaitEnded(a.RequestID, answerWithin); end.State != "done" || end.Steps != 2 || !strings.Contains(last(), encoded) {
 		t.Fatalf("ended as %s after %d steps; the last call lacks the picture: %v", end.State, end.Steps, !strings.Contains(last(), encoded))

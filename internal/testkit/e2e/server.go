@@ -248,6 +248,16 @@ func (s *Server) Get(path string) (status int, body string) {
 	return res.StatusCode, string(data)
 }
 
+// Workspace returns the workspace of a session, which it creates if necessary.
+func (s *Server) Workspace(session string) string {
+	s.t.Helper()
+	dir := filepath.Join(s.Dir, "data", "workspaces", "s-"+session)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	return dir
+}
+
 // Request makes an authorized request and decodes the response into out, which may be nil. It
 // returns the status, or 0 if there was no response.
 func (s *Server) Request(method, path string, body, out any, header ...string) int {

@@ -171,7 +171,7 @@ func steersTheRunningRequest(t *testing.T, bus e2e.Engine) {
 		t.Errorf("the steer went to %s, want %s", steer.RequestID, first.RequestID)
 	}
 	waitTaken(t, s, first.RequestID, steer.MessageID) // the tool is still running
-	if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "go"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Workspace(session), "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.WaitEnded(first.RequestID, answerWithin)

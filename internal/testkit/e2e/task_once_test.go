@@ -251,7 +251,7 @@ func endWhileHeld(t *testing.T, bus e2e.Engine, words string, sums bool) {
 	case <-time.After(answerWithin):
 		t.Fatal("the model was not held")
 	}
-	letGo(t, s)
+	letGo(t, s, session)
 	waitTask(t, s, session, task.Completed)
 	e2e.Eventually(t, answerWithin, "the runner has it for the request", func() bool {
 		var story struct{ Messages []struct{ MessageID string } }
@@ -278,6 +278,7 @@ func endWhileHeld(t *testing.T, bus e2e.Engine, words string, sums bool) {
 // endWithItsRequest lets tasks end at about the same time as the request that started them.
 func endWithItsRequest(t *testing.T, bus e2e.Engine, rounds int) {
 	var s *e2e.Server
+	var session string
 	var round atomic.Int64
 	model := startsTask(t, map[string]any{})
 	inner := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
@@ -289,13 +290,13 @@ func endWithItsRequest(t *testing.T, bus e2e.Engine, rounds int) {
 		} else if len(script.Text) > 0 && strings.Join(script.Text, "") == "It runs." {
 			go func() {
 				time.Sleep(time.Duration(n%8) * 3 * time.Millisecond) // not synchronization: vary the delay to hit the moment
-				_ = os.WriteFile(filepath.Join(s.Dir, "workspace", fmt.Sprint("go-", n)), nil, 0o600)
+				_ = os.WriteFile(filepath.Join(s.Workspace(session), fmt.Sprint("go-", n)), nil, 0o600)
 			}()
 		}
 		return script
 	})
 	s = e2e.Start(t, slices.Concat(bus(t), modelEnv(inner.URL))...)
-	session := s.NewSession()
+	session = s.NewSession()
 	for n := range rounds {
 		round.Store(int64(n))
 		s.WaitEnded(s.Prompt(session, "begin", event.Prompt).RequestID, answerWithin)
@@ -352,11 +353,11 @@ func stormOfEnds(t *testing.T, bus e2e.Engine) {
 		t.Fatal(err)
 	}
 	s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), []string{"LILAC_CONFIG=" + file})...)
-	pipe := filepath.Join(s.Dir, "workspace", "pipe")
+	session := s.NewSession()
+	pipe := filepath.Join(s.Workspace(session), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	session := s.NewSession()
 	s.WaitEnded(s.Prompt(session, "begin", event.Prompt).RequestID, 2*answerWithin)
 	running := func() (n int) {
 		var out struct{ Tasks []task.Task }

@@ -86,7 +86,7 @@ func TestATasksTokenReadsAndDiesWithIt(t *testing.T) {
 	s := e2e.Start(t, append(model.env(), "XDG_RUNTIME_DIR="+runtime)...)
 	session := s.NewSession()
 	s.WaitEnded(s.Prompt(session, "begin", event.Prompt).RequestID, answerWithin)
-	letGo(t, s)
+	letGo(t, s, session)
 	done := waitTask(t, s, session, task.Completed, task.Failed)
 	var out task.OutputPart
 	s.Request("GET", "/tasks/"+done.ID+"/output", nil, &out)
@@ -100,7 +100,7 @@ func TestATasksTokenReadsAndDiesWithIt(t *testing.T) {
 			t.Errorf("the token may call %s:\n%s", never, out.Text)
 		}
 	}
-	token, _ := os.ReadFile(filepath.Join(s.Dir, "workspace", "token"))
+	token, _ := os.ReadFile(filepath.Join(s.Workspace(session), "token"))
 	sockets, _ := filepath.Glob(filepath.Join(runtime, "lilac-run-*", "tools.sock"))
 	if len(sockets) == 0 || len(token) == 0 {
 		t.Fatal("there is no socket or no token")

@@ -76,9 +76,9 @@ func waitTask(t *testing.T, s *e2e.Server, session string, in ...task.State) tas
 	return found
 }
 
-func letGo(t *testing.T, s *e2e.Server) {
+func letGo(t *testing.T, s *e2e.Server, session string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "go"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Workspace(session), "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -121,7 +121,7 @@ func TestABackgroundCommandComesBackWithItsResult(t *testing.T) {
 			s.Request("GET", "/tasks/"+running.ID+"/output", nil, &part)
 			return part.Text == "begun\n"
 		})
-		letGo(t, s)
+		letGo(t, s, session)
 		done := waitTask(t, s, session, task.Completed)
 		told := waitTold(t, s, session)
 		if len(told) != 1 || told[0].Type != event.BackgroundTaskCompleted || told[0].Payload.TaskID != done.ID ||

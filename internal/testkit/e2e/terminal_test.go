@@ -51,7 +51,7 @@ func settled(t *testing.T, p *ptytest.Terminal, text, want string) {
 const line = "────────────────────────────────────────────────────────────────────────────────"
 
 func TestTheTerminalShowsTheConversation(t *testing.T) {
-	s := e2e.Start(t, "LILAC_MODEL=demo")
+	s := e2e.Start(t, append(e2e.Configured(t, "channels: {terminal: {workspace: {shared: true}}}"), "LILAC_MODEL=demo")...)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("hi"), 0o600); err != nil {
 		t.Fatal(err)

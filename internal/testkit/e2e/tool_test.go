@@ -45,9 +45,10 @@ func resultAfterCrash(t *testing.T, bus e2e.Engine, tool, input string) string {
 	})
 	s := e2e.New(t, append(bus(t), modelEnv(model.URL)...)...)
 	s.Restart("LILAC_KILL_AT=record:tool_end")
-	a := promptAndKill(t, s, s.NewSession(), "go")
+	session := s.NewSession()
+	a := promptAndKill(t, s, session, "go")
 	s.WaitEnded(a.RequestID, answerWithin)
-	data, err := os.ReadFile(filepath.Join(s.Dir, "workspace", "note.txt"))
+	data, err := os.ReadFile(filepath.Join(s.Workspace(session), "note.txt"))
 	if err != nil || strings.Count(string(data), "hello") != 1 {
 		t.Errorf("after %s the file holds %q (%v)", tool, data, err)
 	}

@@ -47,11 +47,11 @@ func effects(t *testing.T, rule string, env ...string) (ran, seen []string) {
 	config := strings.Replace(ciFailed("title:ops"), "    rate: 1/10m\n", rule, 1)
 	s := e2e.New(t, slices.Concat(modelEnv(llmtest.New(t, obeyWebhook).URL), e2e.Configured(t, config), env)...)
 	s.Restart()
-	workspace := filepath.Join(s.Dir, "workspace")
+	ops := named(t, s, "ops")
+	workspace := s.Workspace(ops)
 	if err := os.WriteFile(filepath.Join(workspace, "there.txt"), []byte("there"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ops := named(t, s, "ops")
 	if code, _ := s.Hook("github", "red", failedRun); code != http.StatusAccepted {
 		t.Fatalf("answered with %d", code)
 	}

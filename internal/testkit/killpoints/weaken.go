@@ -96,7 +96,14 @@ func (s weakJournal) Journal(q db.Queryer, requestID string) ([]session.StoryEnt
 	}
 	for i, e := range entries {
 		if without("grants") && (e.Kind == "started" || e.Kind == "input") {
-			entries[i].Data = nil
+			var fields map[string]json.RawMessage
+			if len(e.Data) == 0 || json.Unmarshal(e.Data, &fields) != nil {
+				continue
+			}
+			delete(fields, "grant")
+			if entries[i].Data, err = json.Marshal(fields); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return entries, err

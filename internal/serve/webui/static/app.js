@@ -183,7 +183,7 @@ function began(session) {
 }
 
 async function remove(session) {
-  if (!(await confirmed(`Delete “${titleOf(session)}” and all its messages?`))) return;
+  if (!(await confirmed(`Delete “${titleOf(session)}” with all its messages and files?`))) return;
   problem('');
   try {
     await api.deleteSession(session.id);

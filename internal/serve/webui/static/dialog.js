@@ -37,11 +37,11 @@ export async function askForText(question, value, verb) {
   return (await answer) ? field.value.trim() || null : null;
 }
 
-// askForModel asks what answers in a conversation: the agent, the model, its effort, and further
-// instructions. Empty values follow the configuration. It returns null if the dialog is cancelled.
-export async function askForModel({ models, efforts, agents = [], default: usual }, { agent = '', model = '', effort = '', instructions = '' }) {
+// askForModel asks what answers in a conversation: the agent, the model, its effort, further
+// instructions, and whose files it works on. Empty values follow the configuration. It returns null if the dialog is cancelled.
+export async function askForModel({ models, efforts, agents = [], default: usual }, { agent = '', model = '', effort = '', instructions = '', workspace = '' }) {
   fields('model');
-  const [who, name, how, more] = ['agent', 'model', 'effort', 'instructions'].map((field) => get(`ask-${field}`));
+  const [who, name, how, more, files] = ['agent', 'model', 'effort', 'instructions', 'workspace'].map((field) => get(`ask-${field}`));
   get('ask-models').replaceChildren(...models.map((m) => {
     const facts = [m.name, m.contextTokens && `${Math.round(m.contextTokens / 1000)}k`, m.images && 'images', m.thinking && 'thinking'];
     return new Option(facts.filter(Boolean).join(' · '), m.model);
@@ -49,12 +49,12 @@ export async function askForModel({ models, efforts, agents = [], default: usual
   get('ask-agents').hidden = !agents.length;
   who.replaceChildren(new Option('default', ''), ...agents.map((a) => new Option(a.description ? `${a.name}: ${a.description}` : a.name, a.name)));
   how.replaceChildren(new Option('default', ''), ...efforts.map((e) => new Option(e, e)));
-  [who.value, name.value, name.placeholder, how.value, more.value] = [agent, model, usual, effort, instructions];
+  [who.value, name.value, name.placeholder, how.value, more.value, files.value] = [agent, model, usual, effort, instructions, workspace];
   const answer = open('What answers in this conversation, from the next answer on', 'Choose', 'Cancel', false);
   name.focus();
   name.select();
   if (!(await answer)) return null;
-  return { agent: who.value, model: name.value.trim(), effort: how.value, instructions: more.value.trim() };
+  return { agent: who.value, model: name.value.trim(), effort: how.value, instructions: more.value.trim(), workspace: files.value };
 }
 
 // The submit event carries the button. The dialog's close event would be too late:
