@@ -23,13 +23,28 @@ const flooding = 100 << 20
 const warmUp = "warm up"
 
 // flood offers each caller 100 MB at full speed, without repeating itself.
-type flood struct{ sent atomic.Int64 }
+type flood struct {
+	// delta is the format of a delta with a piece of text.
+	delta string
+	sent  atomic.Int64
+}
+
+// The deltas of text, of thinking, and of the arguments of a tool call.
+const (
+	floodText      = `{"content":%q}`
+	floodThinking  = `{"reasoning_content":%q}`
+	floodArguments = `{"tool_calls":[{"index":0,"id":"call-1","type":"function","function":{"name":"write","arguments":%q}}]}`
+)
 
 func (m *flood) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		http.NotFound(w, r) // it lists no models
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	size := flooding
+	size, delta := flooding, m.delta
 	if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), warmUp) {
-		size = 1
+		size, delta = 1, floodText
 	}
 	var b strings.Builder
 	for n := 0; n < size && r.Context().Err() == nil; {
@@ -37,7 +52,7 @@ func (m *flood) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for b.Len() < 4<<10 {
 			fmt.Fprintf(&b, "word%d ", n+b.Len())
 		}
-		if _, err := fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":{"content":%q}}]}`+"\n\n", b.String()); err != nil {
+		if _, err := fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":`+delta+`}]}`+"\n\n", b.String()); err != nil {
 			return
 		}
 		n += b.Len()
@@ -49,24 +64,29 @@ func (m *flood) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // BenchmarkFlood measures what an answer costs that a model offers at full speed: the growth of
 // the memory, the time of a cancel in the middle, and the time of another client's POST /sessions,
 // compared with that of an idle program. The goals are 32 MiB, one second, and twice the time. It
-// measures the default limit of an answer and the highest one.
+// measures the default limits of an answer and the highest one.
 func BenchmarkFlood(b *testing.B) {
-	for _, limit := range []string{"512KiB", "16MiB"} {
-		b.Run(limit, func(b *testing.B) {
+	for _, c := range []struct{ name, delta, config string }{
+		{"text", floodText, ""},
+		{"thinking", floodThinking, ""},
+		{"arguments", floodArguments, ""},
+		{"text=4MiB", floodText, "limits: {answer: {text: 4MiB}}\n"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				measureFlood(b, limit)
+				measureFlood(b, c.delta, c.config)
 			}
 		})
 	}
 }
 
-func measureFlood(b *testing.B, limit string) {
-	model := &flood{}
+func measureFlood(b *testing.B, delta, config string) {
+	model := &flood{delta: delta}
 	fake := httptest.NewServer(model)
 	b.Cleanup(fake.Close)
 	s := e2e.Start(b, slices.Concat(
 		[]string{"OPENAI_BASE_URL=" + fake.URL + "/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench"},
-		e2e.Configured(b, "limits: {answer: {text: "+limit+"}}\n"))...)
+		e2e.Configured(b, config))...)
 	create := func(until func() bool) (took []time.Duration) {
 		for len(took) < 20 || !until() {
 			began := time.Now()

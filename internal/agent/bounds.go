@@ -18,7 +18,7 @@ import (
 type Bounds struct {
 	Text     int
 	Thinking int
-	// Arguments bounds the arguments of one tool call, and a quarter of those of all
+	// Arguments bounds the arguments of one tool call, and half of those of all
 	// calls of an answer.
 	Arguments int
 	// Repeats is the number of times that the model may repeat the same sentences in an answer, or the
@@ -36,7 +36,7 @@ const (
 	limitInterval = 400 * time.Millisecond
 	// callsPerAnswer times the bound of one call's arguments is the bound of all calls
 	// of an answer together.
-	callsPerAnswer = 4
+	callsPerAnswer = 2
 )
 
 // errLimit is the cause for which a reached limit cancels a call.

@@ -20,7 +20,7 @@ type LimitsConfig struct {
 	Wait     setting.Duration `json:"wait,omitempty" jsonschema:"How long a request waits for an answer: at a limit, before it ends; about a call that needs an approval, before it continues without the call."`
 	Question setting.Duration `json:"question,omitempty" jsonschema:"How long a request waits for the answer to a question of the agent before it continues without one."`
 	Tool     setting.Duration `json:"tool,omitempty" jsonschema:"Time limit for one tool call. Tools have smaller limits of their own."`
-	Answer   AnswerConfig     `json:"answer,omitempty" jsonschema:"Maximum sizes in one answer of the model, from 1KiB to 16MiB. A longer answer is stopped, and what was written until then is kept."`
+	Answer   AnswerConfig     `json:"answer,omitempty" jsonschema:"Maximum sizes in one answer of the model, from 1KiB to 4MiB. A longer answer is stopped, and what was written until then is kept."`
 	Repeats  int              `json:"repeats,omitempty" jsonschema:"How often in a row the model may repeat the same sentences in an answer, or the same tool calls with the same arguments, before the request ends. Zero means no limit."`
 }
 
@@ -28,14 +28,14 @@ type LimitsConfig struct {
 type AnswerConfig struct {
 	Text      setting.Size `json:"text,omitempty" jsonschema:"The text."`
 	Thinking  setting.Size `json:"thinking,omitempty" jsonschema:"The thinking."`
-	Arguments setting.Size `json:"arguments,omitempty" jsonschema:"The arguments of one tool call, such as the content of a file to write. All calls of an answer together may have four times as much."`
+	Arguments setting.Size `json:"arguments,omitempty" jsonschema:"The arguments of one tool call, such as the content of a file to write. All calls of an answer together may have twice as much."`
 }
 
 // minAnswerSize and maxAnswerSize bound the sizes of an answer: each of them is kept in memory
 // several times.
 const (
 	minAnswerSize = setting.Size(1 << 10)
-	maxAnswerSize = setting.Size(16 << 20)
+	maxAnswerSize = setting.Size(4 << 20)
 )
 
 // A BudgetConfig bounds the usage of each resource. Zero means no limit.
@@ -59,7 +59,7 @@ func DefaultLimitsConfig() LimitsConfig {
 		Question: setting.Duration(DefaultQuestionWait),
 		Tool:     setting.Duration(30 * time.Minute),
 		// A book has a text of 500 KiB; few models can write as much at once.
-		Answer: AnswerConfig{Text: 512 << 10, Thinking: 1 << 20, Arguments: 1 << 20},
+		Answer: AnswerConfig{Text: 512 << 10, Thinking: 512 << 10, Arguments: 512 << 10},
 		// Few sentences are worth repeating, but a tool may be asked a few times whether
 		// something has changed.
 		Repeats: 25,

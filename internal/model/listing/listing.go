@@ -19,7 +19,7 @@ import (
 
 const (
 	// maxList bounds the size of a list, in bytes. OpenRouter's has less than 1 MiB.
-	maxList = 16 << 20
+	maxList = 4 << 20
 	// maxModels bounds the number of models of one endpoint.
 	maxModels = 10_000
 )
