@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
 )
 
@@ -51,6 +53,20 @@ func (a Approvals) Permit(ctx context.Context, requestID string, call PolicyCall
 		return fmt.Errorf("use the approval of %s: %w", call.Tool, err)
 	}
 	return refused
+}
+
+// PermitOperator returns nil if the policy allows a call with an operator's token. The operator
+// may answer every question about a call, so one that the policy asks about runs; one that it
+// denies does not.
+func (a Approvals) PermitOperator(ctx context.Context, tool string, input json.RawMessage) error {
+	d, err := a.svc.opt.Policy.Permit(ctx, PolicyCall{Tool: tool, Input: input, Grant: grant.By(grant.Person{ID: grant.Operator})})
+	if err != nil {
+		return fmt.Errorf("decide about %s: %w", tool, err)
+	}
+	if d.Verdict == policy.Deny {
+		return denied("denied_by_policy", deniedText(d, tool))
+	}
+	return nil
 }
 
 // Revoke ends the standing approvals of a tool in a session; "" means those of all tools.

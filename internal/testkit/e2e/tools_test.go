@@ -188,7 +188,7 @@ func TestAnOperatorCallsToolsFromATerminal(t *testing.T) {
 	t.Parallel()
 	model, _ := commandModel(t, func() string { return "true" })
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte("tools: {addr: 127.0.0.1:0}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("tools: {addr: 127.0.0.1:0}\npolicy: [{tool: surface.messages.list, do: ask}, {tool: surface.reactions.list, do: deny}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := e2e.New(t, append(modelEnv(model.URL), "LILAC_CONFIG="+file)...)
@@ -223,6 +223,7 @@ func TestAnOperatorCallsToolsFromATerminal(t *testing.T) {
 	expect(0, "hello there", "tools", "surface.messages.list", "--session-id="+session)
 	expect(0, "surface.messages.list\n", "tools", "__complete", "tools surface.messages.l")
 	expect(3, "does not allow", "tools", "events.publish", "--type=custom.x")
+	expect(3, "policy (rule 2) does not allow", "tools", "surface.reactions.list", "--session-id="+session, "--message-id=m")
 	expect(4, "There is no session", "tools", "surface.messages.list", "--session-id=nobody")
 	expect(2, "sessionId is missing", "tools", "surface.messages.list")
 	expect(3, "cannot send messages", "tools", "surface.messages.send", "--session-id="+session, "--text=x")
