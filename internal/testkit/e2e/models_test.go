@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -79,6 +80,45 @@ func TestADemandedWaitOutlivesAKill(t *testing.T) {
 	s.WaitEnded(s.Prompt(s.NewSession(), "hello", event.Prompt).RequestID, answerWithin)
 	if first.Count() != 2 {
 		t.Errorf("without what was kept, the first model was called %d times, want 2", first.Count())
+	}
+}
+
+// A provider with several keys is asked with the next one while one is refused or limited. A key
+// that is refused with a demand to wait is not used before; without another key, the request ends.
+func TestTheNextKeyTakesOver(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		keys   string
+		want   []string // the keys of the calls for two prompts
+		ends   event.RequestState
+	}{
+		"a refused key":        {401, "[bad-key, good-key]", []string{"bad-key", "good-key", "good-key"}, event.StateDone},
+		"a limited key":        {429, "[bad-key, good-key]", []string{"bad-key", "good-key", "good-key"}, event.StateDone},
+		"control: one bad key": {401, "[bad-key]", []string{"bad-key"}, event.StateFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+				if r.Header.Get("Authorization") == "Bearer bad-key" {
+					return llmtest.Script{Status: c.status, RetryAfter: "3600", ErrorType: "invalid_request_error", ErrorMessage: "Not with this key."}
+				}
+				return llmtest.Say("Hello.")
+			})
+			s := e2e.Start(t, e2e.Configured(t, fmt.Sprintf("model: host/m\nproviders: {host: {type: openai, baseURL: %q, apiKeys: %s}}\n", model.URL+"/v1", c.keys))...)
+			for range 2 {
+				if story := s.WaitEnded(s.Prompt(s.NewSession(), "hello", event.Prompt).RequestID, answerWithin); story.State != string(c.ends) {
+					t.Errorf("the request ended as %s: %s", story.State, story.Detail)
+				}
+			}
+			var got []string
+			for _, r := range model.Requests() {
+				got = append(got, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the calls had the keys %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 
