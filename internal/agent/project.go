@@ -36,29 +36,34 @@ func ReadProject(workspace string) Project {
 		return Project{}
 	}
 	defer func() { _ = root.Close() }()
+	return readProject(root.FS(), maxProject)
+}
+
+// readProject returns the project file of a directory, with at most size bytes.
+func readProject(dir fs.FS, size int) Project {
 	for _, name := range ProjectFiles {
-		content, err := readPlain(root, name)
+		content, err := readPlain(dir, name, int64(size)+1)
 		if err != nil {
 			continue
 		}
 		if content = strings.TrimSpace(text.Sanitize(strings.ToValidUTF8(content, "�"))); content != "" {
-			return Project{name, text.TruncateWith(content, maxProject, fmt.Sprintf("\n[… the rest is left out: read %s]", name))}
+			return Project{name, text.TruncateWith(content, size, fmt.Sprintf("\n[… the rest is left out: read %s]", name))}
 		}
 	}
 	return Project{}
 }
 
-func readPlain(root *os.Root, name string) (string, error) {
+func readPlain(dir fs.FS, name string, size int64) (string, error) {
 	// Opening a pipe would wait for a writer.
-	if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
+	if info, err := fs.Stat(dir, name); err != nil || !info.Mode().IsRegular() {
 		return "", errors.Join(err, fs.ErrInvalid)
 	}
-	file, err := root.Open(name)
+	file, err := dir.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	data, err := io.ReadAll(io.LimitReader(file, maxProject+1))
+	data, err := io.ReadAll(io.LimitReader(file, size))
 	return string(data), err
 }
 

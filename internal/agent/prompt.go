@@ -50,7 +50,7 @@ func SystemPrompt(in SystemInput) string {
 	b.WriteString("\n\n# Where you are\n")
 	if in.Workspace != "" {
 		fmt.Fprintf(&b, "\n- Your workspace, where your tools read and write: %s", in.Workspace)
-		fmt.Fprintf(&b, "\n- Before you work in one of its directories, read the %s there, if there is one: it says how to work on the files.", strings.Join(ProjectFiles, " or "))
+		fmt.Fprintf(&b, "\n- A directory below it may have its own %s, which says how to work on the files there. You get it with the result of the first tool that works there; before a command works in another directory than its dir, read it.", strings.Join(ProjectFiles, " or "))
 	}
 	if in.Client != "" {
 		fmt.Fprintf(&b, "\n- People talk to you on: %s", in.Client)

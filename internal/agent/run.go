@@ -67,6 +67,7 @@ type run struct {
 	interrupted      bool         // an interrupt stopped a call and was not delivered yet
 	emptyInterrupts  int          // interrupts in a row without a message
 	calls            toolCalls    // the tool calls since the last message
+	guides           guides       // the project files that the model has
 }
 
 func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {

@@ -274,7 +274,11 @@ func (s *toolStep) execute(t tool.Tool, c chat.Part, g grant.Grant) tool.Result 
 	}()
 	select {
 	case e := <-ended:
-		return s.resultOf(ctx, e)
+		result := s.resultOf(ctx, e)
+		if !result.Failed {
+			result.Text += s.run.guides.beside(call.Workspace, c)
+		}
+		return result
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(toolGrace)
