@@ -14,6 +14,7 @@ import (
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
@@ -170,9 +171,14 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 		Intake: p.sources.intake,
 		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: names{p.base}.ruleSessions(), Logger: p.Logger, SourceTools: p.sourceTools,
 		Agent: p.agentIn,
-		Rules: rules, Observe: p.workflows.Observe, Workspace: workspaces{p.base}.forEvent,
+		Rules: rules, Observe: p.observe, Workspace: workspaces{p.base}.forEvent,
 	})
 	return nil
+}
+
+// observe receives every event of the environment.
+func (p *program) observe(ctx context.Context, e event.EnvEvent) error {
+	return errors.Join(p.workflows.Observe(ctx, e), questions{p.base}.observe(ctx, e))
 }
 
 // declare creates the consumer groups of the components, and resumes unfinished work.

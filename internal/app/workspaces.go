@@ -82,7 +82,7 @@ func (w workspaces) ofSession(q db.Queryer, sessionID string, rules ...string) (
 	s, err := w.store.Sessions.Session(q, sessionID)
 	if fault.KindOf(err) == fault.NotFound {
 		s, err = session.Session{ID: sessionID}, nil
-		if s.Client, _, err = (names{w.base}).sessions().ClientOf(q, sessionID); err != nil {
+		if s.Client, _, err = names(w).sessions().ClientOf(q, sessionID); err != nil {
 			return "", err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
 )
 
 // tasksMigration creates the table of background tasks. The column json holds the task; the
@@ -252,6 +253,32 @@ func (Journal) ProgressOf(q db.Queryer, requestID string) (w task.Progress, err 
 	}
 	w.Amount = int64(len(entries))
 	return w, nil
+}
+
+// Questions returns the open questions of the sub-agents that a session has started, the oldest
+// task first.
+func (Tasks) Questions(q db.Queryer, sessionID string) ([]session.TaskQuestion, error) {
+	running, err := Tasks{}.RunningTasks(q, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	var out []session.TaskQuestion
+	for _, t := range running {
+		if t.ChildSession == "" {
+			continue
+		}
+		s, err := Sessions{}.Session(q, t.ChildSession)
+		if fault.KindOf(err) == fault.NotFound {
+			continue // it has not begun
+		}
+		if err != nil {
+			return nil, err
+		}
+		if s.Paused != nil {
+			out = append(out, session.TaskQuestion{TaskID: t.ID, Description: t.Description, RequestID: s.ActiveRequest, Paused: s.Paused})
+		}
+	}
+	return out, nil
 }
 
 // PayerOf returns the session that a sub-agent works for, whose budget it uses, or "" if

@@ -77,6 +77,11 @@ func (q Question) buttons(requestID string) (out []surface.Button) {
 	return out
 }
 
+// ApprovalButtons returns the buttons that answer whether a call may run.
+func ApprovalButtons(pause int, requestID string) []surface.Button {
+	return Question{Pause: pause, Kind: kindApproval, Answers: []string{"once", "always", "no"}}.buttons(requestID)
+}
+
 // questionAsked and questionAnswered record a question and its answer.
 func (d *decision) questionAsked(in QuestionAsked) {
 	if slices.ContainsFunc(d.Questions, func(q Question) bool { return q.Pause == in.Question.Pause }) || len(d.Questions) >= maxQuestions {

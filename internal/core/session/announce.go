@@ -22,11 +22,37 @@ func (c *change) announce(t event.Type, requestID, id string, v any) error {
 }
 
 func (c *change) environment(t event.Type, id string, v any, m event.EnvMetadata) error {
+	m.TriggerSessionID = c.sessionID
+	return environmentOf(c, t, id, v, m)
+}
+
+// announceAbove publishes an environment event about a sub-agent's question in the session whose
+// people answer it: the one that started the sub-agent. name is that of the task. For other
+// sessions, it does nothing.
+func announceAbove(c *change, t event.Type, requestID, id string, payload func(task string) any) error {
+	_, name, err := c.svc.opt.Surfaces.Agent(c.tx, c.sessionID)
+	if err != nil {
+		return err
+	}
+	above, err := c.svc.payer(c.tx, c.sessionID)
+	if err != nil || above == c.sessionID {
+		return err
+	}
+	m, err := requestMetadata(requestID, "system")
+	if err != nil {
+		return err
+	}
+	m.TriggerSessionID = above
+	return environmentOf(c, t, id+":above", payload(name), m)
+}
+
+// environmentOf publishes an environment event in the session that its metadata names.
+func environmentOf(c *change, t event.Type, id string, v any, m event.EnvMetadata) error {
 	payload, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", t, err)
 	}
-	id, m.TriggerSessionID = boundedEventID(id), c.sessionID
+	id = boundedEventID(id)
 	if m.TriggerAgentID, m.TriggerAgentName, err = c.svc.opt.Surfaces.Agent(c.tx, c.sessionID); err != nil {
 		return err
 	}

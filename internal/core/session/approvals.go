@@ -85,7 +85,11 @@ func (c *change) permitCall(requestID string, call PolicyCall, d policy.Decision
 	if c.state.isStanding(asked.Tool, asked.Rule) {
 		return nil, nil
 	}
-	if !c.state.isActive(requestID) || c.svc.opt.Surfaces.Unattended(call.Client) {
+	above, err := c.svc.payer(c.tx, c.sessionID)
+	if err != nil {
+		return nil, err
+	}
+	if !c.state.isActive(requestID) || c.svc.opt.Surfaces.Unattended(call.Client) && above == c.sessionID {
 		return denied("nobody_to_ask", unattendedText(asked.Tool)), nil
 	}
 	if i := c.state.Active.approvalIndex(asked.Tool, asked.Hash); i >= 0 {

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 // maxEventID is the maximum length of an environment event's id, in bytes.
@@ -35,11 +36,11 @@ func (r *run) stopAtLimit(l *limitError, outcome agent.Outcome) error {
 			p.Question += " After midnight I continue by myself."
 		}
 	}
-	text := p.Question
+	said := p.Question
 	if r.out.length() > 0 {
-		text = "\n\n" + text
+		said = "\n\n" + said
 	}
-	r.out.append(false, text)
+	r.out.append(false, said)
 	return r.recordEnd(LimitReached{RequestID: r.requestID, Pause: p, NoSlot: r.svc.hasHeldSessions()}, outcome)
 }
 
@@ -114,7 +115,16 @@ func (c *change) announceQuestion(requestID string, p Pause, insteadOf string) e
 	if p.Call != nil {
 		payload.Call = &event.AskedCallPayload{Tool: p.Call.Tool, Input: p.Call.Input, Bytes: p.Call.Bytes, Hash: p.Call.Hash}
 	}
-	return c.announce(event.SessionPaused, requestID, boundedEventID(id), payload)
+	if err := c.announce(event.SessionPaused, requestID, boundedEventID(id), payload); err != nil {
+		return err
+	}
+	return announceAbove(c, event.SessionPaused, requestID, id, func(task string) any {
+		if p.Call != nil { // a message in that session answers nothing, only buttons do
+			payload.Question = p.Call.ask()
+		}
+		payload.Question = fmt.Sprintf("The task “%s” asks: %s", text.SingleLine(task), payload.Question)
+		return payload
+	})
 }
 
 // recordAnswer records the answer to a pause.
@@ -138,8 +148,11 @@ func (c *change) recordAnswer(e RecordAnswer) error {
 	if err != nil {
 		return err
 	}
-	return c.announce(event.SessionResumed, e.RequestID, boundedEventID(fmt.Sprintf("session.resumed:%s:%d", e.RequestID, e.Pause.Number)),
-		event.SessionResumedPayload{RequestID: e.RequestID, Pause: e.Pause.Number, Answer: string(e.Answer), By: e.By})
+	id, payload := fmt.Sprintf("session.resumed:%s:%d", e.RequestID, e.Pause.Number), event.SessionResumedPayload{RequestID: e.RequestID, Pause: e.Pause.Number, Answer: string(e.Answer), By: e.By}
+	if err := c.announce(event.SessionResumed, e.RequestID, boundedEventID(id), payload); err != nil {
+		return err
+	}
+	return announceAbove(c, event.SessionResumed, e.RequestID, id, func(string) any { return payload })
 }
 
 // entry is the journal entry of an answer.

@@ -54,7 +54,7 @@ func (r *run) permitApproved(ctx context.Context, p agent.Permit, call chat.Part
 		p.Refusal = rejectedText(call.ToolName, said.Answer, said.By)
 		return p, nil
 	}
-	if r.svc.opt.Surfaces.Unattended(r.client) {
+	if r.svc.opt.Surfaces.Unattended(r.client) && r.payer == r.sessionID {
 		p.Refusal = refusalText(unattendedText(call.ToolName))
 		return p, nil
 	}

@@ -69,8 +69,13 @@ func (c AskedCall) isCallable() bool { return c.ToolCallID == "" }
 // is reports whether an approval of c holds for another call.
 func (c AskedCall) is(tool, hash string) bool { return c.Tool == tool && c.Hash == hash }
 
-// question asks people about the call.
+// question asks people about the call, and says how to answer.
 func (c AskedCall) question() string {
+	return c.ask() + ` Answer "once", "always here", or "no".`
+}
+
+// ask asks people about the call.
+func (c AskedCall) ask() string {
 	shown := text.Truncate(c.Input, maxShownInput)
 	rest := ""
 	if len(shown) < c.Bytes {
@@ -80,7 +85,7 @@ func (c AskedCall) question() string {
 	for strings.Contains(shown, fence) {
 		fence += "`"
 	}
-	return fmt.Sprintf("May I call %s?\n%s\n%s\n%s\nInput %s.%s Answer \"once\", \"always here\", or \"no\".",
+	return fmt.Sprintf("May I call %s?\n%s\n%s\n%s\nInput %s.%s",
 		c.Tool, fence, shown, fence, c.Hash[:shownHash], rest)
 }
 

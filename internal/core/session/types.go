@@ -24,6 +24,16 @@ type Session struct {
 	Paused *Pause `json:"paused,omitempty"`
 }
 
+// TaskQuestion is the open question of a sub-agent's request. The people of the session that
+// started the task answer it.
+type TaskQuestion struct {
+	// TaskID and Description are those of the task, and RequestID the request that waits.
+	TaskID      string `json:"taskId"`
+	Description string `json:"description"`
+	RequestID   string `json:"requestId"`
+	Paused      *Pause `json:"paused"`
+}
+
 // HistoryMessage is a message of a session's history: a ModelMessage with the
 // additional fields id, requestId and createdAt.
 type HistoryMessage struct {

@@ -87,8 +87,11 @@ func modelOf(s session.Session) string { return strings.TrimSpace(s.Model + " " 
 
 // open loads the newest messages of a conversation.
 func (s *service) open(id string) Opened {
-	stored, err := s.o.Server.Session(s.ctx, id)
-	if err != nil {
+	var stored struct {
+		session.Session
+		Questions []session.TaskQuestion
+	}
+	if err := s.o.Server.Call(s.ctx, "GET", "/sessions/"+url.PathEscape(id), nil, &stored); err != nil {
 		return Opened{Err: err}
 	}
 	history, err := s.o.Server.Messages(s.ctx, id, client.Page{Limit: historyPage})
@@ -100,12 +103,17 @@ func (s *service) open(id string) Opened {
 	if err != nil {
 		return Opened{Err: err}
 	}
-	opened := Opened{Session: id, Title: stored.Title, Model: modelOf(stored), Cursor: history.Cursor, History: transcript.Of(history, true)}
+	opened := Opened{Session: id, Title: stored.Title, Model: modelOf(stored.Session), Cursor: history.Cursor, History: transcript.Of(history, true)}
 	if stored.Paused != nil {
-		opened.Asking = stored.ActiveRequest
-		opened.Pause, err = json.Marshal(stored.Paused)
+		stored.Questions = append([]session.TaskQuestion{{RequestID: stored.ActiveRequest, Paused: stored.Paused}}, stored.Questions...)
 	}
-	opened.Err = err
+	for _, q := range stored.Questions {
+		pause, err := json.Marshal(q.Paused)
+		if err != nil {
+			return Opened{Err: err}
+		}
+		opened.Questions = append(opened.Questions, OpenQuestion{Request: q.RequestID, Task: q.Description, Pause: pause})
+	}
 	return opened
 }
 

@@ -94,7 +94,7 @@ func (m Model) fresh() (Model, []Effect) {
 		return m, nil
 	}
 	m.session, m.title, m.model = "", "", ""
-	m.run, m.outbox, m.question, m.outage, m.following = nil, nil, nil, "", false
+	m.run, m.outbox, m.question, m.more, m.outage, m.following = nil, nil, nil, nil, "", false
 	m.closeBlocks()
 	m.add(block{kind: kindNote, text: "New conversation"})
 	return m, []Effect{Follow{}}

@@ -15,10 +15,15 @@ type (
 		Session, Title, Model string
 		Cursor                string
 		History               []transcript.Entry
-		// Pause is the open question of the request Asking, as JSON, or nil.
-		Asking string
-		Pause  json.RawMessage
-		Err    error
+		// Questions are the open ones: that of its own request, and those of background tasks.
+		Questions []OpenQuestion
+		Err       error
+	}
+	// OpenQuestion is the open pause of a request, as JSON. Task is the background task that
+	// asks, or "".
+	OpenQuestion struct {
+		Request, Task string
+		Pause         json.RawMessage
 	}
 	// Recalled has messages of the newest conversation, oldest first, for the up key.
 	Recalled struct{ Texts []string }

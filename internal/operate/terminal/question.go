@@ -2,6 +2,8 @@ package terminal
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/transcript"
@@ -29,15 +31,43 @@ func ask(p transcript.Payload) *question {
 	return q
 }
 
-// stillAsks shows the question that was open when the conversation was opened.
-func (c *conversation) stillAsks(request string, pause json.RawMessage) {
-	var p transcript.Payload
-	var stored struct{ Number int }
-	if len(pause) == 0 || json.Unmarshal(pause, &p) != nil || json.Unmarshal(pause, &stored) != nil {
+// maxMore limits the further questions that are kept; the page shows all.
+const maxMore = 20
+
+// asked shows a question, or keeps it until the one that is shown is answered.
+func (c *conversation) asked(q *question) {
+	if c.question == nil || c.question.request == q.request {
+		c.question = q
 		return
 	}
-	p.RequestID, p.Pause = request, stored.Number
-	c.question = ask(p)
+	c.more = append(slices.DeleteFunc(slices.Clone(c.more), func(o *question) bool { return o.request == q.request }), q)
+	c.more = c.more[max(0, len(c.more)-maxMore):]
+}
+
+// settled removes the question of a request, and shows the next one.
+func (c *conversation) settled(request string) {
+	c.more = slices.DeleteFunc(slices.Clone(c.more), func(o *question) bool { return o.request == request })
+	if c.question == nil || c.question.request != request {
+		return
+	}
+	c.question = nil
+	if len(c.more) > 0 {
+		c.question, c.more = c.more[0], c.more[1:]
+	}
+}
+
+// stillAsks shows a question that was open when the conversation was opened.
+func (c *conversation) stillAsks(open OpenQuestion) {
+	var p transcript.Payload
+	var stored struct{ Number int }
+	if json.Unmarshal(open.Pause, &p) != nil || json.Unmarshal(open.Pause, &stored) != nil {
+		return
+	}
+	p.RequestID, p.Pause = open.Request, stored.Number
+	if open.Task != "" {
+		p.Question = fmt.Sprintf("The task “%s” asks: %s", text.SingleLine(open.Task), p.Question)
+	}
+	c.asked(ask(p))
 }
 
 // maxDetails limits the input of a call to approve, in characters. Ctrl+O shows all calls.

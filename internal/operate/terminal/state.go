@@ -123,8 +123,10 @@ type conversation struct {
 	outbox []outgoing
 	// applied are the ids of the newest messages that are part of the conversation. After
 	// a broken connection, the stream may repeat events.
-	applied  []string
+	applied []string
+	// question is the open question, and more are further ones: those of background tasks.
 	question *question
+	more     []*question
 }
 
 // Model is the state of the terminal. The zero value is not usable; see [NewModel].

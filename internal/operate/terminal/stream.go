@@ -44,12 +44,10 @@ func (m Model) stream(e event.EnvEvent) (Model, []Effect) {
 	case event.StreamFile:
 		m.add(block{kind: kindFile, request: p.RequestID, text: fmt.Sprintf("%s (%s)  %s", text.SingleLine(p.Filename), size(p.Bytes), text.SingleLine(p.Path))})
 	case event.SessionPaused:
-		m.question = ask(p)
+		m.asked(ask(p))
 		m.phase(p.RequestID, waitsForAnswer)
 	case event.SessionResumed:
-		if m.question != nil && m.question.request == p.RequestID {
-			m.question = nil
-		}
+		m.settled(p.RequestID)
 		m.phase(p.RequestID, "Working")
 	case event.StreamCompleted, event.StreamError:
 		m.finish(e.Type, p)
@@ -294,9 +292,7 @@ func (c *conversation) endedBefore(p transcript.Payload) bool {
 
 // finish shows the end of a request.
 func (c *conversation) finish(t event.Type, p transcript.Payload) {
-	if c.question != nil && c.question.request == p.RequestID {
-		c.question = nil
-	}
+	c.settled(p.RequestID)
 	r := c.current(p.RequestID)
 	if r == nil { // it was never followed: its end has the complete text
 		c.apply(func(o outgoing) bool { return o.requestID == p.RequestID })

@@ -210,13 +210,15 @@ func (m Model) opened(msg Opened) (Model, []Effect) {
 	}
 	fresh := m.session == "" && len(msg.History) == 0
 	m.session, m.title, m.model = msg.Session, text.SingleLine(msg.Title), text.SingleLine(msg.Model)
-	m.run, m.question, m.outage, m.following = nil, nil, "", true
+	m.run, m.question, m.more, m.outage, m.following = nil, nil, nil, "", true
 	if !fresh {
 		m.outbox = nil
 		title := orElse(m.title, "the conversation")
 		m.add(block{kind: kindNote, text: "Continuing " + title})
 		m.history(msg.History)
-		m.stillAsks(msg.Asking, msg.Pause)
+		for _, q := range msg.Questions {
+			m.stillAsks(q)
+		}
 	}
 	return m, []Effect{Follow{m.session, msg.Cursor}}
 }
@@ -321,7 +323,7 @@ func (m Model) answer() (Model, []Effect) {
 		m.notice = "Type your answer."
 		return m, nil
 	}
-	m.question = nil
+	m.settled(q.request)
 	o := q.options[q.selected]
 	return m, []Effect{Answer{Request: q.request, Number: q.number, Answer: o.answer, Reply: o.reply}}
 }

@@ -379,9 +379,21 @@ func TestQuestionsAreAnsweredInPlace(t *testing.T) {
 	d.hides("? Go on?")
 	// Someone who opens the conversation later sees the question, too.
 	d = newDesk(t, 80, 30)
-	d.send(Opened{Session: "s1", Asking: "r1", Pause: json.RawMessage(`{"number":3,"question":"Which one?","kind":"question","choices":["a"]}`), History: []transcript.Entry{{Kind: "user", Text: "x"}}})
+	d.send(Opened{Session: "s1", Questions: []OpenQuestion{
+		{Request: "r1", Pause: json.RawMessage(`{"number":3,"question":"Which one?","kind":"question","choices":["a"]}`)},
+		{Request: "sub:s2:t1", Task: "the tests", Pause: json.RawMessage(`{"number":1,"question":"May I call bash?","kind":"approval"}`)},
+	}, History: []transcript.Entry{{Kind: "user", Text: "x"}}})
 	d.take()
+	d.shows("? Which one?")
+	// A question of a background task waits until the one that is shown is answered.
+	d.event(event.SessionPaused, `{"requestId":"sub:s3:t2","pause":1,"question":"The task “docs” asks: May I call write?","kind":"approval"}`)
 	d.shows("? Which one?")
 	d.press("enter")
 	d.want(Answer{"r1", 3, "reply", "a"})
+	d.shows("The task “the tests” asks: May I call bash?")
+	d.event(event.SessionResumed, `{"requestId":"sub:s2:t1","answer":"no"}`)
+	d.shows("The task “docs” asks: May I call write?")
+	d.press("enter")
+	d.want(Answer{"sub:s3:t2", 1, "once", ""})
+	d.hides("asks:")
 }

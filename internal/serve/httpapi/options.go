@@ -21,10 +21,12 @@ import (
 type Tables struct {
 	Inbox    environment.Inbox
 	Sessions SessionTable
-	Accepted AcceptedTable
-	History  HistoryTable
-	Requests RequestTable
-	Files    FileTable
+	// Questions may be nil.
+	Questions QuestionTable
+	Accepted  AcceptedTable
+	History   HistoryTable
+	Requests  RequestTable
+	Files     FileTable
 }
 
 // Options configure the handler.

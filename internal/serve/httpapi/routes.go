@@ -130,7 +130,7 @@ func (a *api) routes() []route {
 		},
 		{
 			method: "GET", path: "/sessions/{id}", summary: "Get a conversation.",
-			status: 200, result: "The session.", endpoint: reply(a.sessions.get),
+			status: 200, result: "The session.", endpoint: reply(a.sessions.one),
 		},
 		{
 			method: "PATCH", path: "/sessions/{id}", needs: sessions, summary: "Rename a conversation, or choose its model, effort, or instructions.",

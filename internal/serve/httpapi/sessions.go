@@ -50,11 +50,17 @@ type SessionTable interface {
 	SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error)
 }
 
+// QuestionTable returns the open questions of the sub-agents of a session.
+type QuestionTable interface {
+	Questions(q db.Queryer, sessionID string) ([]session.TaskQuestion, error)
+}
+
 // sessions serves conversations without their messages.
 type sessions struct {
-	db    *db.DB
-	table SessionTable // nil on a server without sessions
-	inbox environment.Inbox
+	db        *db.DB
+	table     SessionTable  // nil on a server without sessions
+	questions QuestionTable // nil on a server without sub-agents
+	inbox     environment.Inbox
 	// platforms are the clients whose sessions cannot be created here.
 	platforms []string
 	models    Models // nil on a server without models to choose from
@@ -159,8 +165,25 @@ func (s *sessions) find(ctx context.Context, id string) (found session.Session, 
 	return found, err
 }
 
+// oneSession is a session with the open questions of its sub-agents.
+type oneSession struct {
+	session.Session
+	Questions []session.TaskQuestion `json:"questions,omitempty"`
+}
+
 func (s *sessions) get(r *http.Request) (session.Session, error) {
 	return s.find(r.Context(), r.PathValue("id"))
+}
+
+func (s *sessions) one(r *http.Request) (out oneSession, err error) {
+	if out.Session, err = s.get(r); err != nil || s.questions == nil {
+		return out, err
+	}
+	err = s.db.Read(r.Context(), func(q db.Queryer) (err error) {
+		out.Questions, err = s.questions.Questions(q, out.ID)
+		return err
+	})
+	return out, err
 }
 
 // sessionChange has the fields to change; absent ones stay as they are.

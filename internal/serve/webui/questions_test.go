@@ -52,3 +52,25 @@ func TestACallThatNeedsApprovalIsShownAndAnswered(t *testing.T) {
 	p.Click(".limit .actions button:nth-child(2)")
 	f.until("it was told the choice", func() bool { return slices.Equal(f.answers, []string{"no " + r, "reply " + r + " blue"}) })
 }
+
+// A background task's question is in the conversation that started the task, also after a reload.
+func TestATaskAsksInItsConversation(t *testing.T) {
+	t.Parallel()
+	const r = "sub:sub-1:t1"
+	f, p := talk(t)
+	f.listened()
+	asked := object{"taskId": "t1", "description": "the <b>tests</b>", "requestId": r, "paused": object{
+		"number": 1, "kind": "approval", "question": "May I call write?", "until": 1_760_000_000_000, "call": object{"tool": "write", "input": `{"path":"f.txt"}`, "bytes": 16, "hash": "abc123"},
+	}}
+	f.set(func() { f.sessions[0]["questions"] = []object{asked} })
+	f.emit("session.paused", object{"requestId": r, "pause": 1, "kind": "approval", "question": "The task asks: May I call write?", "until": 1_760_000_000_000})
+	p.Until("it asks", "document.querySelector('#asks .limit pre')?.innerText.includes('f.txt') && document.querySelector('#asks a').innerText === 'the <b>tests</b>'")
+	p.Picture("task-asks", false)
+	p.Do(chromedp.Reload())
+	p.Until("it asks after a reload too", "document.querySelector('#asks a')?.hash === '#/tasks/t1'")
+	p.Click("#asks .strong")
+	f.until("it was told once", func() bool { return slices.Equal(f.answers, []string{"once " + r}) })
+	f.set(func() { delete(f.sessions[0], "questions") })
+	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "once"})
+	p.Until("it asks no more", "!document.querySelector('#asks .limit')")
+}

@@ -81,13 +81,13 @@ func TestTheModelOfAConversationIsChosen(t *testing.T) {
 	p.Picture("model", false)
 	p.Click("#ask-yes")
 	p.Shows("#model", "Model: other")
-	var chosen [4]any
+	var chosen [5]any
 	f.set(func() {
-		for i, key := range []string{"model", "effort", "agent", "instructions"} {
+		for i, key := range []string{"model", "effort", "agent", "instructions", "workspace"} {
 			chosen[i] = f.sessions[0][key]
 		}
 	})
-	if want := [4]any{"p/other", "high", "reviewer", "Be brief."}; chosen != want {
+	if want := [5]any{"p/other", "high", "reviewer", "Be brief.", "shared"}; chosen != want {
 		t.Errorf("the server has %v, want %v", chosen, want)
 	}
 	p.Click("#model")

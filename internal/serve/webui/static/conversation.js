@@ -2,6 +2,7 @@
 // and sends messages.
 
 import * as api from './api.js';
+import { Asks } from './asks.js';
 import { copy } from './clipboard.js';
 import { Composer } from './composer.js';
 import { draftOf, keepDraft, together } from './drafts.js';
@@ -39,6 +40,7 @@ export class Conversation {
       again: (request, text) => this.tryAgain(request, text),
       copy: (text, button) => this.copy(text, button),
     });
+    this.asks = new Asks(get('asks'), (requestId, given) => this.answer(requestId, given));
     this.sending = new Sending(this);
     this.composer = new Composer({ send: (message) => this.sending.send(message), stop: () => this.stop(), problem: hooks.problem });
     this.state = reduce.newState('');
@@ -89,6 +91,7 @@ export class Conversation {
     this.stick = !messageId;
     this.place = 0;
     this.transcript.clear();
+    this.asks.show(id);
     this.hooks.problem('');
     this.early = id ? [] : null;
     this.missing = false;
@@ -209,13 +212,11 @@ export class Conversation {
     this.apply(early);
     this.schedule();
     this.outcomes(this.state, api.pageSize);
-    if (answer.running.length) {
-      api.oneSession(this.id).then((session) => {
-        if (mine !== this.turn || !session.paused) return;
-        reduce.paused(this.state, session.activeRequest, session.paused);
-        this.schedule();
-      }, () => {}); // the text of the answer contains the question
-    }
+    this.asks.load().then((session) => {
+      if (mine !== this.turn || !session?.paused) return;
+      reduce.paused(this.state, session.activeRequest, session.paused);
+      this.schedule();
+    });
   }
 
   received(frames) {
@@ -241,6 +242,7 @@ export class Conversation {
     }
     // No event reports that a queued message was withdrawn.
     if (check) this.outcomes(this.state, api.pageSize);
+    this.asks.received(frames);
     this.complete();
     this.sending.keep();
     this.schedule();
