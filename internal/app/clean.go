@@ -95,7 +95,7 @@ func (c cleaner) sweepDirs(ctx context.Context) {
 	for kind, dirs := range map[string]sessionDirs{"home directories": c.homes.sessionDirs, "workspaces": c.workspaces} {
 		err := dirs.sweep(func(sessionID string) (there bool, err error) {
 			err = c.db.Read(ctx, func(q db.Queryer) error {
-				_, there, err = c.store.Sessions.ClientOf(q, sessionID)
+				there, err = store.Branches{}.HasFiles(q, sessionID)
 				return err
 			})
 			return there, err

@@ -93,7 +93,7 @@ func (w *webServer) build() {
 	w.stopping = stop
 	w.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(w.Seams.HTTP.around(httpapi.New(httpapi.Options{
 		DB: w.db, Bus: w.bus, Blobs: w.blobs,
-		Tables:    &httpapi.Tables{Inbox: w.store.Inbox, Sessions: w.store.Sessions, Questions: store.Tasks{}, Accepted: store.AcceptedMessages{}, History: w.store.History, Requests: w.store.Requests, Files: w.store.Files},
+		Tables:    &httpapi.Tables{Inbox: w.store.Inbox, Sessions: w.store.Sessions, Questions: store.Tasks{}, Branches: store.Branches{}, Accepted: store.AcceptedMessages{}, History: w.store.History, Requests: w.store.Requests, Files: w.store.Files},
 		FileBytes: int64(w.Config.Attachments.MaxBytes), TotalBytes: int64(w.Config.Attachments.MaxTotal),
 		Token: w.token, Hosts: w.hosts, TrustedProxies: w.Config.Proxies(), Addr: w.listener.Addr().String(),
 		Logins: w.logins, Page: webui.Handler(), Version: w.Version,

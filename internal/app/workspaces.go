@@ -62,6 +62,9 @@ func (w workspaces) of(q db.Queryer, s session.Session, rules []string) (session
 	if config.SharesWorkspace(cfg, models(w).channel(q, cfg, s), rules, s.Workspace) {
 		return "", nil
 	}
+	if s.Branch != nil {
+		return s.Branch.FilesOf, nil
+	}
 	return s.ID, nil
 }
 

@@ -28,16 +28,22 @@ func (History) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessa
 	if prior != nil {
 		return *prior, nil
 	}
+	m.Seq = seq
+	return seq, insertHistory(tx, sessionID, m)
+}
+
+// insertHistory inserts a message with its number.
+func insertHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) error {
 	data, err := json.Marshal(m.Message)
 	if err != nil {
-		return 0, fmt.Errorf("encode message: %w", err)
+		return fmt.Errorf("encode message: %w", err)
 	}
 	_, err = tx.Exec(`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data, rowChecksum(sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data))
+		sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data, rowChecksum(sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data))
 	if err != nil {
-		return 0, fmt.Errorf("append message: %w", err)
+		return fmt.Errorf("append message: %w", err)
 	}
-	return seq, Files{}.ReferFiles(tx, sessionID, m.Message.Parts)
+	return Files{}.ReferFiles(tx, sessionID, m.Message.Parts)
 }
 
 // HasHistory reports whether the history of a session contains a message.

@@ -11,13 +11,17 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused, choice`
+const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused, choice, branch_of, branch_at, files_of`
 
 func scanSession(row scanner) (s session.Session, err error) {
 	var paused, choice []byte
-	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest, &paused, &choice)
+	var branch session.Branch
+	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest, &paused, &choice, &branch.Of, &branch.At, &branch.FilesOf)
 	if err != nil {
 		return s, err
+	}
+	if branch.Of != "" {
+		s.Branch = &branch
 	}
 	if len(choice) > 0 {
 		if err := json.Unmarshal(choice, &s.Choice); err != nil {

@@ -22,6 +22,19 @@ type Session struct {
 	ActiveRequest string `json:"activeRequest,omitempty"`
 	// Paused is the open pause of the active request, or nil.
 	Paused *Pause `json:"paused,omitempty"`
+	// Branch says which conversation the session continues, or is nil.
+	Branch *Branch `json:"branch,omitempty"`
+}
+
+// Branch is the point from which a session continues another one.
+type Branch struct {
+	// Of is the other session, which may have been deleted since, and At the message before
+	// which the branch begins.
+	Of string `json:"of"`
+	At string `json:"at"`
+	// FilesOf is the session in whose own workspace the branch works: the first one of the
+	// conversation.
+	FilesOf string `json:"filesOf"`
 }
 
 // TaskQuestion is the open question of a sub-agent's request. The people of the session that

@@ -46,7 +46,7 @@ type api struct {
 func newAPI(o Options) *api {
 	t := o.Tables
 	a := &api{page: o.Page, guard: newGuard(o), errors: &errorWriter{log: o.Logger, now: o.Now}}
-	a.sessions = &sessions{db: o.DB, table: t.Sessions, questions: t.Questions, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
+	a.sessions = &sessions{db: o.DB, table: t.Sessions, questions: t.Questions, branches: t.Branches, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
 	a.models, a.setups = modelRoutes{o.Models}, setups{o.Setup}
 	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
 	a.approvals = &approvals{db: o.DB, table: t.Accepted, sessions: a.sessions, service: o.Approvals}

@@ -21,8 +21,9 @@ import (
 type Tables struct {
 	Inbox    environment.Inbox
 	Sessions SessionTable
-	// Questions may be nil.
+	// Questions and Branches may be nil.
 	Questions QuestionTable
+	Branches  BranchTable
 	Accepted  AcceptedTable
 	History   HistoryTable
 	Requests  RequestTable

@@ -173,6 +173,13 @@ func (a *api) routes() []route {
 			endpoint: directJSON[promptBody, accepted](a.prompts.prompt),
 		},
 		{
+			method: "POST", path: "/sessions/{id}/branch", needs: sessions, summary: "Continue from an earlier message of a person, in other words or with another model, in a new conversation.",
+			description: "The new conversation has copies of the messages before that one, works on the same files, and asks it again. The old one stays as it is.",
+			params:      []param{header("Idempotency-Key", "Repeating a request with the same key and body returns the first response and branches once.")},
+			status:      201, result: "The new conversation, and its first request.",
+			endpoint: directJSON[branchBody, accepted](a.prompts.branch),
+		},
+		{
 			method: "POST", path: "/sessions/{id}/cancel", needs: sessions, summary: "Stop the running request, or accepted messages that have not started.",
 			status: 200, result: "The request is stopping, nothing is running, or the request has ended.", endpoint: replyTo(optionalBody, a.cancels.cancel),
 		},

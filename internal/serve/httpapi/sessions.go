@@ -60,6 +60,7 @@ type sessions struct {
 	db        *db.DB
 	table     SessionTable  // nil on a server without sessions
 	questions QuestionTable // nil on a server without sub-agents
+	branches  BranchTable   // nil on a server without branches
 	inbox     environment.Inbox
 	// platforms are the clients whose sessions cannot be created here.
 	platforms []string
@@ -165,10 +166,11 @@ func (s *sessions) find(ctx context.Context, id string) (found session.Session, 
 	return found, err
 }
 
-// oneSession is a session with the open questions of its sub-agents.
+// oneSession is a session with the open questions of its sub-agents, and its branches.
 type oneSession struct {
 	session.Session
 	Questions []session.TaskQuestion `json:"questions,omitempty"`
+	Branches  []session.Session      `json:"branches,omitempty"`
 }
 
 func (s *sessions) get(r *http.Request) (session.Session, error) {
@@ -176,11 +178,16 @@ func (s *sessions) get(r *http.Request) (session.Session, error) {
 }
 
 func (s *sessions) one(r *http.Request) (out oneSession, err error) {
-	if out.Session, err = s.get(r); err != nil || s.questions == nil {
+	if out.Session, err = s.get(r); err != nil {
 		return out, err
 	}
 	err = s.db.Read(r.Context(), func(q db.Queryer) (err error) {
-		out.Questions, err = s.questions.Questions(q, out.ID)
+		if s.questions != nil {
+			out.Questions, err = s.questions.Questions(q, out.ID)
+		}
+		if err == nil && s.branches != nil {
+			out.Branches, err = s.branches.BranchesOf(q, out.ID)
+		}
 		return err
 	})
 	return out, err

@@ -50,6 +50,8 @@ type fake struct {
 	refuseDeletion, trouble string
 	// cancels are the requests that the page asked to stop.
 	cancels []string
+	// branches are the branches that were asked for.
+	branches []object
 	// answers are the answers given to paused requests.
 	answers []string
 	// held, if not nil, blocks the responses with messages until it is closed.
@@ -239,6 +241,19 @@ func (f *fake) routes() http.Handler {
 		_, _ = w.Write(data)
 	})
 	api("POST /sessions/{id}/prompt", f.prompt)
+	api("POST /sessions/{id}/branch", func(w http.ResponseWriter, r *http.Request) any {
+		var in object
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		f.conversation("Branch")
+		w.WriteHeader(http.StatusCreated)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		in["of"] = r.PathValue("id")
+		f.branches = append(f.branches, in)
+		made := f.sessions[len(f.sessions)-1]
+		made["branch"] = object{"of": in["of"], "at": in["before"]}
+		return object{"sessionId": made["id"]}
+	})
 	api("POST /sessions/{id}/cancel", func(_ http.ResponseWriter, r *http.Request) any {
 		var in struct{ RequestID string }
 		_ = json.NewDecoder(r.Body).Decode(&in)

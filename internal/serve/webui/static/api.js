@@ -65,6 +65,7 @@ async function page(name, path) {
 }
 
 export const sessions = (limit) => page('sessions', `/sessions?limit=${limit}`);
+export const branch = (id, body, key) => call('POST', `${session(id)}/branch`, body, { headers: { 'Idempotency-Key': key } });
 export const oneSession = (id) => call('GET', session(id));
 export const createSession = (title) => call('POST', '/sessions', { title });
 export const renameSession = (id, title) => call('PATCH', session(id), { title });

@@ -3,13 +3,14 @@
 
 import * as api from './api.js';
 import { Asks } from './asks.js';
+import * as branches from './branches.js';
 import { copy } from './clipboard.js';
 import { Composer } from './composer.js';
 import { draftOf, keepDraft, together } from './drafts.js';
 import { arrange } from './element.js';
 import { pending } from './pending.js';
 import * as reduce from './reducer.js';
-import { to } from './router.js';
+import { go, to } from './router.js';
 import { Sending } from './sending.js';
 import { parser } from './stream.js';
 import { Transcript } from './transcript.js';
@@ -39,6 +40,8 @@ export class Conversation {
       answer: (requestId, given) => this.answer(requestId, given),
       again: (request, text) => this.tryAgain(request, text),
       copy: (text, button) => this.copy(text, button),
+      edit: (messageId, text) => this.branch(() => branches.edited(this.id, messageId, text)),
+      anew: (messageId) => this.branch(() => branches.again(this.id, messageId)),
     });
     this.asks = new Asks(get('asks'), (requestId, given) => this.answer(requestId, given));
     this.sending = new Sending(this);
@@ -92,6 +95,7 @@ export class Conversation {
     this.place = 0;
     this.transcript.clear();
     this.asks.show(id);
+    get('branches').replaceChildren();
     this.hooks.problem('');
     this.early = id ? [] : null;
     this.missing = false;
@@ -213,7 +217,9 @@ export class Conversation {
     this.schedule();
     this.outcomes(this.state, api.pageSize);
     this.asks.load().then((session) => {
-      if (mine !== this.turn || !session?.paused) return;
+      if (mine !== this.turn || !session) return;
+      get('branches').replaceChildren(...branches.lines(session));
+      if (!session.paused) return;
       reduce.paused(this.state, session.activeRequest, session.paused);
       this.schedule();
     });
@@ -366,6 +372,19 @@ export class Conversation {
   giveBack(sessionId, text, files) {
     if (sessionId === this.id) this.composer.giveBack(text, files);
     else keepDraft(sessionId, together({ text, files }, draftOf(sessionId)));
+  }
+
+  // branch opens the conversation that make creates, if it creates one.
+  async branch(make) {
+    this.hooks.problem('');
+    try {
+      const id = await make();
+      if (!id) return;
+      this.hooks.began(await api.oneSession(id));
+      go(to(['s', id]));
+    } catch (failure) {
+      this.hooks.problem(failure.message);
+    }
   }
 
   // answer answers the question of a paused request.

@@ -17,6 +17,7 @@ function open(question, verb, keep, danger) {
 // fields shows only the fields of one question.
 function fields(name) {
   get('ask-field').hidden = name !== 'text';
+  get('ask-message').hidden = name !== 'message';
   get('ask-picks').hidden = name !== 'model';
 }
 
@@ -37,10 +38,21 @@ export async function askForText(question, value, verb) {
   return (await answer) ? field.value.trim() || null : null;
 }
 
+// askForMessage asks for a message of several lines. It returns null if the dialog is cancelled.
+export async function askForMessage(question, value, verb) {
+  const field = get('ask-message');
+  fields('message');
+  field.value = value;
+  const answer = open(question, verb, 'Cancel', false);
+  field.focus();
+  return (await answer) ? field.value.trim() || null : null;
+}
+
 // askForModel asks what answers in a conversation: the agent, the model, its effort, further
 // instructions, and whose files it works on. Empty values follow the configuration. It returns null if the dialog is cancelled.
-export async function askForModel({ models, efforts, agents = [], default: usual }, { agent = '', model = '', effort = '', instructions = '', workspace = '' }) {
-  fields('model');
+export async function askForModel({ models, efforts, agents = [], default: usual }, { agent = '', model = '', effort = '', instructions = '', workspace = '' }, brief = null) {
+  fields('model'); // brief is a question about one answer, which has the files and the instructions of its conversation
+  get('ask-more').hidden = Boolean(brief);
   const [who, name, how, more, files] = ['agent', 'model', 'effort', 'instructions', 'workspace'].map((field) => get(`ask-${field}`));
   get('ask-models').replaceChildren(...models.map((m) => {
     const facts = [m.name, m.contextTokens && `${Math.round(m.contextTokens / 1000)}k`, m.images && 'images', m.thinking && 'thinking'];
@@ -50,7 +62,7 @@ export async function askForModel({ models, efforts, agents = [], default: usual
   who.replaceChildren(new Option('default', ''), ...agents.map((a) => new Option(a.description ? `${a.name}: ${a.description}` : a.name, a.name)));
   how.replaceChildren(new Option('default', ''), ...efforts.map((e) => new Option(e, e)));
   [who.value, name.value, name.placeholder, how.value, more.value, files.value] = [agent, model, usual, effort, instructions, workspace];
-  const answer = open('What answers in this conversation, from the next answer on', 'Choose', 'Cancel', false);
+  const answer = open(brief ?? 'What answers in this conversation, from the next answer on', brief ? 'Answer again' : 'Choose', 'Cancel', false);
   name.focus();
   name.select();
   if (!(await answer)) return null;

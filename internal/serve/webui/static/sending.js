@@ -176,6 +176,6 @@ function titleOf(text) {
 
 // newKey returns a random key. crypto.randomUUID is missing on a page over plain HTTP
 // from another machine.
-function newKey() {
+export function newKey() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
 }

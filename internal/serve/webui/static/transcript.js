@@ -17,7 +17,7 @@ const step = 20;
 
 export class Transcript {
   // hooks: answer(requestId, {pause, answer, reply}), copy(text, button),
-  // again(request, text).
+  // again(request, text), edit(messageId, text), anew(messageId).
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
@@ -169,7 +169,7 @@ export class Transcript {
   block(block) {
     let view = this.drawn.get(block);
     if (!view) {
-      view = makers[block.kind](block);
+      view = makers[block.kind](block, this.hooks);
       this.drawn.set(block, view);
       view.update();
     }
@@ -212,6 +212,7 @@ export class Transcript {
       el('a', { href: to(['requests', request.id]) }, 'Timeline'),
       asked ? el('a', { href: to(['s', this.sessionId, 'm', asked.id]) }, 'Link') : null,
       answer() ? el('button', { type: 'button', onclick: (e) => this.hooks.copy(answer(), e.currentTarget) }, 'Copy', el('span', { className: 'hidden' }, ' the answer')) : null,
+      asked && !isAutomatic(asked.id) ? el('button', { type: 'button', onclick: () => this.hooks.anew(asked.id) }, 'Answer again') : null,
       facts.length ? el('span', {}, facts.join(' · ')) : null);
   }
 }
@@ -234,12 +235,13 @@ function happened({ type, description }) {
 }
 
 const makers = {
-  user(block) {
+  user(block, hooks) {
     if (isAutomatic(block.id)) return makers.system(block);
+    const edit = el('button', { type: 'button', onclick: () => hooks.edit(block.id, block.text) }, 'Edit', el('span', { className: 'hidden' }, ' and continue from here'));
     const fate = el('span', { className: 'fate' });
     let { files } = block;
     const element = el('div', { className: 'user', 'data-message': block.id },
-      bubble(block), el('p', { className: 'under' }, ...[stamp(block.createdAt), fate].filter(Boolean)));
+      bubble(block), el('p', { className: 'under' }, ...[stamp(block.createdAt), fate, edit].filter(Boolean)));
     return {
       element,
       update() {
