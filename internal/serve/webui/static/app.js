@@ -14,6 +14,7 @@ import { Hub } from './hub.js';
 import { Jump } from './jump.js';
 import { listen, showHelp } from './keys.js';
 import { Names } from './names.js';
+import * as notices from './notices.js';
 import * as places from './places.js';
 import * as requests from './requests.js';
 import { go, parse, replace, to } from './router.js';
@@ -35,6 +36,7 @@ const log = events.keep(hub);
 const sidebar = new Sidebar({ remove, rename, begin, older });
 const conversation = new Conversation(hub, { problem, began });
 const names = new Names(() => page?.named());
+notices.listen(hub, (id) => titleOf(sessionOf(id)));
 
 // Initial and maximum number of conversations in the list. Older ones are found by
 // a search.

@@ -62,6 +62,15 @@ export class Composer {
     });
   }
 
+  // quote adds a quotation, and lets the person write below it.
+  quote(text) {
+    const { value } = this.text;
+    this.text.value = value.trim() ? `${value.trimEnd()}\n\n${text}` : text;
+    this.grow();
+    this.text.focus();
+    this.text.setSelectionRange(this.text.value.length, this.text.value.length);
+  }
+
   get queue() {
     return this.running ? this.modes.querySelector('input:checked').value : 'prompt';
   }

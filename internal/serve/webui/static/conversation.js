@@ -9,6 +9,7 @@ import { Composer } from './composer.js';
 import { draftOf, keepDraft, together } from './drafts.js';
 import { arrange } from './element.js';
 import { pending } from './pending.js';
+import { quote } from './quote.js';
 import * as reduce from './reducer.js';
 import { go, to } from './router.js';
 import { Sending } from './sending.js';
@@ -63,6 +64,7 @@ export class Conversation {
     // Events are buffered here while messages load.
     this.early = null;
     hub.read((frames) => this.received(frames));
+    quote(get('quote'), get('transcript'), (text) => this.composer.quote(text));
     this.listen();
   }
 

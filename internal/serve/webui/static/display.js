@@ -1,9 +1,9 @@
-// What the person chose for the display: the theme and the size of the text. theme.js applies it
-// when the page opens.
+// What the person chose for the display: the theme, the size of the text, and whether the browser
+// notifies. theme.js applies it when the page opens.
 
-const usual = { theme: 'system', text: 'normal' };
+const usual = { theme: 'system', text: 'normal', notify: 'off' };
 
-export const choices = { theme: ['system', 'light', 'dark'], text: ['small', 'normal', 'large', 'largest'] };
+export const choices = { theme: ['system', 'light', 'dark'], text: ['small', 'normal', 'large', 'largest'], notify: ['off', 'on'] };
 
 export const chosen = (name) => document.documentElement.dataset[name] ?? usual[name];
 

@@ -2,6 +2,7 @@
 
 import { choices, choose, chosen } from './display.js';
 import { el } from './element.js';
+import * as notices from './notices.js';
 
 const apple = /Mac|iPhone|iPad/.test(navigator.platform);
 const command = apple ? '⌘' : 'Ctrl';
@@ -18,10 +19,18 @@ const shortcuts = [
   [['?'], 'Show this'],
 ];
 
-const labels = { theme: 'Theme', text: 'Text size' };
+const labels = { theme: 'Theme', text: 'Text size', notify: 'Notify when an answer is ready' };
 
 function field(name) {
-  const select = el('select', { onchange: () => choose(name, select.value) }, ...choices[name].map((v) => new Option(v, v, false, v === chosen(name))));
+  if (name === 'notify' && !notices.possible()) return null;
+  const pick = async () => {
+    if (name === 'notify' && select.value === 'on' && !(await notices.permitted())) {
+      select.value = 'off';
+      select.title = 'The browser does not allow this page to notify. Change that in the settings of the browser.';
+    }
+    choose(name, select.value);
+  };
+  const select = el('select', { onchange: pick }, ...choices[name].map((v) => new Option(v, v, false, v === chosen(name))));
   return el('label', { className: 'field' }, el('span', {}, labels[name]), select);
 }
 
@@ -35,7 +44,7 @@ export function showHelp() {
     el('dt', {}, ...combination.flatMap((k, i) => [i ? ' ' : '', el('kbd', {}, k)])), el('dd', {}, what),
   ]);
   dialog = el('dialog', { className: 'ask keys', id: 'keys', 'aria-labelledby': 'keys-title' },
-    el('h2', { id: 'keys-title' }, 'Display and keyboard'), ...Object.keys(choices).map(field), el('dl', {}, ...keys),
+    el('h2', { id: 'keys-title' }, 'Display and keyboard'), ...Object.keys(choices).map(field).filter(Boolean), el('dl', {}, ...keys),
     el('form', { method: 'dialog', className: 'buttons' }, el('button', { type: 'submit' }, 'Close')));
   document.body.append(dialog);
   dialog.showModal();
