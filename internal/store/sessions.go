@@ -11,15 +11,18 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused, choice, branch_of, branch_at, files_of`
+const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused, choice, branch_of, branch_at, files_of, pinned, archived, folder`
 
 func scanSession(row scanner) (s session.Session, err error) {
 	var paused, choice []byte
 	var branch session.Branch
-	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest, &paused, &choice, &branch.Of, &branch.At, &branch.FilesOf)
+	var pinned, archived int64
+	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest, &paused, &choice, &branch.Of, &branch.At, &branch.FilesOf,
+		&pinned, &archived, &s.Folder)
 	if err != nil {
 		return s, err
 	}
+	s.Pinned, s.Archived = pinned == 1, archived == 1
 	if branch.Of != "" {
 		s.Branch = &branch
 	}
@@ -50,8 +53,8 @@ func (Sessions) Session(q db.Queryer, id string) (session.Session, error) {
 // after before, which is a session id or a [session.PageToken]; if before is empty, it
 // starts at the newest session. The list omits the sessions of sub-agents, which clients
 // find through their tasks.
-func (Sessions) Sessions(q db.Queryer, limit int, before string) ([]session.Session, error) {
-	query, args := `SELECT `+sessionColumns+` FROM sessions WHERE client <> '`+task.Client+`'`, []any{}
+func (Sessions) Sessions(q db.Queryer, filter session.ListFilter, limit int, before string) ([]session.Session, error) {
+	query, args := `SELECT `+sessionColumns+` FROM sessions WHERE client <> '`+task.Client+`'`+listed[filter], []any{}
 	if before != "" {
 		at, id, ok := session.ParsePageToken(before)
 		if !ok {
@@ -70,6 +73,11 @@ func (Sessions) Sessions(q db.Queryer, limit int, before string) ([]session.Sess
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	return out, nil
+}
+
+// listed has the condition of each filter.
+var listed = map[session.ListFilter]string{
+	session.ListActive: ` AND archived = 0`, session.ListPinned: ` AND archived = 0 AND pinned = 1`, session.ListArchived: ` AND archived = 1`,
 }
 
 // SessionsWithout returns sessions, the most recently updated first. It omits the sessions
@@ -117,6 +125,12 @@ func (Sessions) SetChoice(tx *db.Tx, id string, v session.Choice) error {
 	}
 	_, err := tx.Exec(`UPDATE sessions SET choice = ?, updated_at = ? WHERE id = ?`, choice, tx.Now().UnixMilli(), id)
 	return wrap("set choice", err)
+}
+
+// SetFiling changes where people find a session. It stays where it is in the order of the lists.
+func (Sessions) SetFiling(tx *db.Tx, id string, v session.Filing) error {
+	_, err := tx.Exec(`UPDATE sessions SET pinned = ?, archived = ?, folder = ? WHERE id = ?`, v.Pinned, v.Archived, v.Folder, id)
+	return wrap("file session", err)
 }
 
 // DeleteSession deletes a session with its history, requests, tasks and workflows, and the

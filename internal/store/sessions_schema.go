@@ -108,6 +108,13 @@ var workspacesMigration = db.Migration{Name: "store.0042-workspaces", SQL: `
 UPDATE sessions SET choice = CASE WHEN choice = '' THEN '{"workspace":"shared"}' ELSE '{"workspace":"shared",' || substr(choice, 2) END;
 `}
 
+var filingMigration = db.Migration{Name: "store.0044-filing", SQL: `
+ALTER TABLE sessions ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN archived INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN folder TEXT NOT NULL DEFAULT '';
+CREATE INDEX sessions_pinned ON sessions (updated_at, id) WHERE pinned = 1;
+`}
+
 var errorKindMigration = db.Migration{Name: "store.0002-error-kind", SQL: `
 ALTER TABLE requests ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
 `}

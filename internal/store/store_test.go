@@ -78,7 +78,7 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 	err := read(t, d, func(q db.Queryer) error {
 		for place, want := range map[string]string{session.PageToken(3, "s2"): "s0", session.PageToken(2, "s1"): "s0", "s0": ""} {
 			got := ""
-			page, err := s.Sessions.Sessions(q, 9, place)
+			page, err := s.Sessions.Sessions(q, session.ListActive, 9, place)
 			for _, one := range page {
 				got += one.ID
 			}
@@ -153,7 +153,7 @@ func TestSessionsAreListedByTheirLastUpdate(t *testing.T) {
 	for {
 		var page []session.Session
 		err := read(t, d, func(q db.Queryer) (err error) {
-			page, err = s.Sessions.Sessions(q, 2, before)
+			page, err = s.Sessions.Sessions(q, session.ListActive, 2, before)
 			return err
 		})
 		if err != nil {

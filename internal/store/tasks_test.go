@@ -162,7 +162,7 @@ func TestASessionIsDeletedWithItsSubAgents(t *testing.T) {
 				}
 			}
 		}
-		if list, err := s.Sessions.Sessions(tx, 0, ""); err != nil || len(list) != 1 || list[0].ID != "s1" {
+		if list, err := s.Sessions.Sessions(tx, session.ListActive, 0, ""); err != nil || len(list) != 1 || list[0].ID != "s1" {
 			t.Errorf("the list is %+v, %v", list, err)
 		}
 		if said, err := s.History.AnswersIn(tx, "sub-t"); err != nil || !cmp.Equal(said, []string{"word 1", "word 2"}) {

@@ -14,6 +14,7 @@ type Session struct {
 	Client string `json:"client"`
 	Title  string `json:"title,omitempty"`
 	Choice
+	Filing
 	CreatedAt int64 `json:"createdAt"`
 	UpdatedAt int64 `json:"updatedAt"`
 	// State is idle or running.
@@ -25,6 +26,26 @@ type Session struct {
 	// Branch says which conversation the session continues, or is nil.
 	Branch *Branch `json:"branch,omitempty"`
 }
+
+// Filing says where people find a session in lists.
+type Filing struct {
+	// Pinned sessions are at the top, and Archived ones are only in a list of their own.
+	Pinned   bool `json:"pinned,omitempty"`
+	Archived bool `json:"archived,omitempty"`
+	// Folder is the name of a folder, or "".
+	Folder string `json:"folder,omitempty"`
+}
+
+// A ListFilter selects the sessions of a list.
+type ListFilter string
+
+// The filters: all sessions that are not archived, those of them that are pinned, and the archived
+// ones.
+const (
+	ListActive   ListFilter = ""
+	ListPinned   ListFilter = "pinned"
+	ListArchived ListFilter = "archived"
+)
 
 // Branch is the point from which a session continues another one.
 type Branch struct {

@@ -125,7 +125,8 @@ func (a *api) routes() []route {
 			status: 201, result: "The session.", endpoint: directJSON[newSession, session.Session](a.sessions.create).optional(),
 		},
 		{
-			method: "GET", path: "/sessions", needs: sessions, summary: "List conversations, most recently updated first.", params: list(),
+			method: "GET", path: "/sessions", needs: sessions, summary: "List conversations that are not archived, most recently updated first.",
+			params: list(param{name: "filter", doc: "pinned or archived: only those.", schema: `{"type":"string","enum":["pinned","archived"]}`}),
 			status: 200, result: "The sessions.", endpoint: reply(a.sessions.list),
 		},
 		{

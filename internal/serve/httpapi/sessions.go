@@ -43,7 +43,8 @@ type SessionTable interface {
 	Session(q db.Queryer, id string) (session.Session, error)
 	// Sessions lists the most recently updated first, after the session id or page
 	// token before.
-	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)
+	Sessions(q db.Queryer, filter session.ListFilter, limit int, before string) ([]session.Session, error)
+	SetFiling(tx *db.Tx, id string, f session.Filing) error
 	SetTitle(tx *db.Tx, id, title string) error
 	SetChoice(tx *db.Tx, id string, c session.Choice) error
 	// SessionsTitled lists sessions whose title contains text.
@@ -143,8 +144,12 @@ func (s *sessions) list(r *http.Request) (out sessionList, err error) {
 	if err != nil {
 		return out, err
 	}
+	filter := session.ListFilter(r.URL.Query().Get("filter"))
+	if filter != session.ListActive && filter != session.ListPinned && filter != session.ListArchived {
+		return out, fault.InvalidField("filter", "There is no filter %q. Use pinned, archived, or none.", filter)
+	}
 	err = s.db.Read(r.Context(), func(q db.Queryer) (err error) {
-		out.Sessions, err = s.table.Sessions(q, limit+1, r.URL.Query().Get("before"))
+		out.Sessions, err = s.table.Sessions(q, filter, limit+1, r.URL.Query().Get("before"))
 		return err
 	})
 	if err != nil {
@@ -204,12 +209,33 @@ type sessionChange struct {
 	Instructions *string `json:"instructions,omitempty"`
 	// Workspace is shared or own; "" follows the configuration.
 	Workspace *string `json:"workspace,omitempty"`
+	// Pinned, Archived, and Folder say where people find the conversation.
+	Pinned   *bool   `json:"pinned,omitempty"`
+	Archived *bool   `json:"archived,omitempty"`
+	Folder   *string `json:"folder,omitempty"`
+}
+
+// maxFolder bounds the name of a folder, in characters.
+const maxFolder = 60
+
+// file returns where people find the conversation after the change.
+func (c *sessionChange) file(f session.Filing) session.Filing {
+	if c.Pinned != nil {
+		f.Pinned = *c.Pinned
+	}
+	if c.Archived != nil {
+		f.Archived = *c.Archived
+	}
+	if c.Folder != nil {
+		f.Folder = text.SingleLine(*c.Folder)
+	}
+	return f
 }
 
 // check normalizes the change.
 func (c *sessionChange) check() error {
-	if c.Title == nil && c.Agent == nil && c.Model == nil && c.Effort == nil && c.Instructions == nil && c.Workspace == nil {
-		return fault.InvalidField("title", "Nothing to change: send title, agent, model, effort, instructions, or workspace.")
+	if c.Title == nil && c.Agent == nil && c.Model == nil && c.Effort == nil && c.Instructions == nil && c.Workspace == nil && c.Pinned == nil && c.Archived == nil && c.Folder == nil {
+		return fault.InvalidField("title", "Nothing to change: send title, agent, model, effort, instructions, workspace, pinned, archived, or folder.")
 	}
 	if c.Title != nil {
 		*c.Title = text.SingleLine(*c.Title)
@@ -219,6 +245,9 @@ func (c *sessionChange) check() error {
 	}
 	if c.Instructions != nil && len(*c.Instructions) > session.MaxInstructions {
 		return fault.InvalidField("instructions", "Instructions have at most %d bytes.", session.MaxInstructions)
+	}
+	if c.Folder != nil && utf8.RuneCountInString(*c.Folder) > maxFolder {
+		return fault.InvalidField("folder", "The name of a folder has at most %d characters.", maxFolder)
 	}
 	if w := c.Workspace; w != nil && *w != "" && *w != string(session.SharedWorkspace) && *w != string(session.OwnWorkspace) {
 		return fault.InvalidField("workspace", "There is no workspace %q. Use shared, own, or nothing, which follows the configuration.", *w)
@@ -248,6 +277,11 @@ func (s *sessions) change(r *http.Request, in sessionChange) (changed session.Se
 		}
 		if in.Title != nil {
 			if err := s.table.SetTitle(tx, id, *in.Title); err != nil {
+				return err
+			}
+		}
+		if filing := in.file(before.Filing); filing != before.Filing {
+			if err := s.table.SetFiling(tx, id, filing); err != nil {
 				return err
 			}
 		}

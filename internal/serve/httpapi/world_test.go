@@ -121,7 +121,7 @@ func (s *tables) State(db.Queryer, string) (session.State, error) {
 	return s.state, nil
 }
 
-func (s *tables) Sessions(_ db.Queryer, limit int, before string) ([]session.Session, error) {
+func (s *tables) Sessions(_ db.Queryer, _ session.ListFilter, limit int, before string) ([]session.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(behind(s.sessions, limit, before, func(v session.Session) string { return session.PageToken(v.UpdatedAt, v.ID) })), nil
@@ -188,28 +188,6 @@ func (s *tables) Running(q db.Queryer, id string) (out []session.Request, err er
 		}
 	}
 	return out, err
-}
-
-func (s *tables) SetChoice(_ *db.Tx, id string, c session.Choice) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.sessions {
-		if s.sessions[i].ID == id {
-			s.sessions[i].Choice = c
-		}
-	}
-	return nil
-}
-
-func (s *tables) SetTitle(_ *db.Tx, id, title string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.sessions {
-		if s.sessions[i].ID == id {
-			s.sessions[i].Title = title
-		}
-	}
-	return nil
 }
 
 func (s *tables) IndexHistory(*db.Tx) error { return nil }

@@ -17,6 +17,7 @@ var everyView = []struct{ name, hash, drawn string }{
 	{"new", "#/", "document.getElementById('main').classList.contains('empty') && document.querySelectorAll('#list a').length === 2"},
 	{"conversation", "#/s/s1", "document.querySelector('[data-message=a1] .md') && document.querySelector('.note.bad')"},
 	{"search", "#/search?q=dandelion", "document.querySelector('.result')"},
+	{"conversations", "#/conversations", "document.querySelectorAll('.pickable').length === 2"},
 	{"requests", "#/requests", "document.querySelector('.card')"},
 	{"timeline", "#/requests/web:s1:m0", "document.querySelector('.timeline li')"},
 	{"tasks", "#/tasks", "document.querySelectorAll('.card').length === 2"},

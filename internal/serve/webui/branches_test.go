@@ -14,7 +14,9 @@ func TestAConversationContinuesInABranch(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")
-	f.set(func() { f.sessions[0]["branches"] = []object{{"id": "s9", "title": "An older branch", "createdAt": 1_760_000_000_000}} })
+	f.set(func() {
+		f.sessions[0]["branches"] = []object{{"id": "s9", "title": "An older branch", "createdAt": 1_760_000_000_000}}
+	})
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
 	p.Until("the branches are named", "document.querySelector('#branches a')?.innerText.startsWith('An older branch') && document.querySelector('#branches a').hash === '#/s/s9'")
 	p.Click(".user .under button")
@@ -32,7 +34,9 @@ func TestAConversationContinuesInABranch(t *testing.T) {
 	p.Until("the model is asked for", "document.getElementById('ask').open && document.getElementById('ask-yes').innerText === 'Answer again'")
 	p.Do(chromedp.SendKeys("#ask-model", "p/other"))
 	p.Click("#ask-yes")
-	f.until("it is answered again", func() bool { return len(f.branches) == 2 && f.branches[1]["model"] == "p/other" && f.branches[1]["content"] == nil })
+	f.until("it is answered again", func() bool {
+		return len(f.branches) == 2 && f.branches[1]["model"] == "p/other" && f.branches[1]["content"] == nil
+	})
 	p.Until("the second branch is open", "location.hash === '#/s/s3'")
 	// A dialog that is cancelled changes nothing.
 	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))

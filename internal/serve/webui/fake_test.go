@@ -186,7 +186,11 @@ func (f *fake) routes() http.Handler {
 	api("GET /sessions", func(_ http.ResponseWriter, r *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return newest(r, "sessions", f.sessions)
+		filter := r.URL.Query().Get("filter")
+		shown := slices.DeleteFunc(slices.Clone(f.sessions), func(s object) bool {
+			return (s["archived"] == true) != (filter == "archived") || filter == "pinned" && s["pinned"] != true
+		})
+		return newest(r, "sessions", shown)
 	})
 	api("POST /sessions", func(w http.ResponseWriter, r *http.Request) any {
 		var in object

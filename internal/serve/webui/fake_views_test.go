@@ -151,7 +151,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		return object{"status": "ready", "parts": append([]object{{"name": "database", "status": "ok"}, {"name": "disk", "status": "warning", "message": "900 MiB free"}}, f.views.parts...)}
 	})
 	api("PATCH /sessions/{id}", func(_ http.ResponseWriter, r *http.Request) any {
-		var in map[string]string
+		var in map[string]any
 		_ = json.NewDecoder(r.Body).Decode(&in)
 		var renamed object
 		f.set(func() {

@@ -35,7 +35,7 @@ func TestTheKeyboardReachesTheViewsPastTheList(t *testing.T) {
 		p.Until("the view is there", "!document.getElementById('view').hidden")
 		p.Do(chromedp.Focus("#skip-to-views"))
 		p.Press("Enter")
-		p.Until("the keyboard is at the views, which can be seen", "document.activeElement.dataset.view === 'requests' && document.activeElement.checkVisibility({ checkVisibilityCSS: true })")
+		p.Until("the keyboard is at the views, which can be seen", "document.activeElement.dataset.view === 'conversations' && document.activeElement.checkVisibility({ checkVisibilityCSS: true })")
 	}
 }
 

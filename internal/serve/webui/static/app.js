@@ -3,6 +3,7 @@
 
 import * as api from './api.js';
 import { Conversation } from './conversation.js';
+import * as conversations from './conversations.js';
 import * as deadLetters from './deadletters.js';
 import { askForModel, askForText, confirmed } from './dialog.js';
 import { choices, choose } from './display.js';
@@ -42,6 +43,8 @@ notices.listen(hub, (id) => titleOf(sessionOf(id)));
 // a search.
 const firstListed = 100;
 const mostListed = 1000;
+// Maximum number of pinned conversations in the list, which may be older than the others.
+const mostPinned = 100;
 // Delay before the list is loaded after an event, and minimum interval while events
 // continue, in milliseconds.
 const listSoon = 150;
@@ -63,6 +66,7 @@ let stuck = '';
 function viewOf([first, second]) {
   switch (first) {
     case 'search': return search;
+    case 'conversations': return conversations;
     case 'requests': return second ? timeline : requests;
     case 'tasks': return tasks;
     case 'events': return events;
@@ -136,8 +140,9 @@ async function list() {
   listedAt = performance.now();
   try {
     const limit = wanted;
-    const { rows, next } = await api.sessions(limit);
-    setSessions(rows);
+    const [{ rows, next }, pinned] = await Promise.all([api.sessions(limit), api.listSessions('pinned', mostPinned)]);
+    const listed = new Set(rows.map((s) => s.id));
+    setSessions([...rows, ...pinned.rows.filter((s) => !listed.has(s.id))]);
     more = '';
     if (next) more = limit < mostListed ? 'list' : 'search';
     // The open conversation may be older than those in the list.
@@ -227,6 +232,22 @@ async function pickModel(session) {
   }
 }
 
+async function file(session, change) {
+  problem('');
+  try {
+    const filed = await api.fileSession(session.id, change);
+    setSessions(sessions.map((s) => (s.id === filed.id ? filed : s)));
+    drawList();
+  } catch (failure) {
+    problem(failure.message);
+  }
+}
+
+async function moveToFolder(session) {
+  const folder = await askForText('Folder for this conversation. A new name makes a new folder.', session.folder ?? '', 'Move');
+  if (folder) await file(session, { folder });
+}
+
 async function exportAs(session, ending) {
   problem('');
   try {
@@ -253,6 +274,10 @@ function targets() {
     ...(conversation.busy ? [does('Stop the answer', () => conversation.stop())] : []),
     ...(here ? [
       does('Rename this conversation', () => rename(here)), does('Choose the model', () => pickModel(here)),
+      does(here.pinned ? 'Unpin this conversation' : 'Pin this conversation', () => file(here, { pinned: !here.pinned })),
+      does(here.archived ? 'Restore this conversation' : 'Archive this conversation', () => file(here, { archived: !here.archived })),
+      does('Move this conversation to a folder', () => moveToFolder(here)),
+      ...(here.folder ? [does('Take this conversation out of its folder', () => file(here, { folder: '' }))] : []),
       does('Export as Markdown', () => exportAs(here, 'md')), does('Export as JSON', () => exportAs(here, 'json')),
     ] : []),
     ...sessions.map((s) => ({ name: titleOf(s), kind: 'conversation', run: () => go(to(['s', s.id])) })),

@@ -9,6 +9,7 @@ export class Sidebar {
     const get = (id) => document.getElementById(id);
     Object.assign(this, { list: get('list'), side: get('side'), main: get('main'), shade: get('shade'), opener: get('side-open'), views: get('views') });
     this.rows = new Map();
+    this.headings = new Map();
     this.opener.addEventListener('click', () => this.open(true));
     get('side-close').addEventListener('click', () => this.open(false));
     this.shade.addEventListener('click', () => this.open(false));
@@ -79,11 +80,23 @@ export class Sidebar {
   // draw draws the list. More is how to find older conversations: 'list' for a longer
   // list, 'search', or '' if there are none.
   draw(sessions, current, more) {
-    const rows = sessions.map((session) => this.row(session, session.id === current));
+    const rows = groups(sessions).flatMap(([name, members]) => [
+      ...(name ? [this.heading(name)] : []), ...members.map((session) => this.row(session, session.id === current)),
+    ]);
     if (more) rows.push(this.last[more]);
     arrange(this.list, rows.length ? rows : [this.empty ??= el('li', { className: 'quiet' }, 'No conversations yet')]);
     const ids = new Set(sessions.map((s) => s.id));
     for (const id of this.rows.keys()) if (!ids.has(id)) this.rows.delete(id);
+  }
+
+  // heading is the name of a group of conversations.
+  heading(name) {
+    let heading = this.headings.get(name);
+    if (!heading) {
+      heading = el('li', { className: 'group' }, name);
+      this.headings.set(name, heading);
+    }
+    return heading;
   }
 
   row(session, current) {
@@ -105,6 +118,17 @@ export class Sidebar {
     row.element.lastChild.setAttribute('aria-label', `Delete “${name}”`);
     return row.element;
   }
+}
+
+// groups returns the conversations by where people put them: pinned ones first, then those of each
+// folder, then the others. Archived ones are not in the list, except the one that is open.
+function groups(sessions) {
+  const pinned = sessions.filter((s) => s.pinned);
+  const filed = sessions.filter((s) => !s.pinned && s.folder);
+  const folders = [...new Set(filed.map((s) => s.folder))].sort((a, b) => a.localeCompare(b));
+  const others = sessions.filter((s) => !s.pinned && !s.folder);
+  const named = [...(pinned.length ? [['Pinned', pinned]] : []), ...folders.map((f) => [f, filed.filter((s) => s.folder === f)])];
+  return [...named, [named.length && others.length ? 'Others' : '', others]];
 }
 
 export const titleOf = (session) => session?.title || 'Conversation';
