@@ -125,7 +125,7 @@ func (c *change) setTitle(requestID string, messages []chat.Message) error {
 		if m.Role != chat.User {
 			continue
 		}
-		title := titleOf(m.Text())
+		title := TitleOf(m.Text())
 		if title == "" {
 			continue
 		}
@@ -139,7 +139,8 @@ func (c *change) setTitle(requestID string, messages []chat.Message) error {
 	return nil
 }
 
-func titleOf(s string) string {
+// TitleOf returns the title of a session that begins with a message.
+func TitleOf(s string) string {
 	words := text.SingleLine(s)
 	runes := []rune(words)
 	if len(runes) <= maxTitle {

@@ -12,7 +12,7 @@ import (
 // live lists the keys that apply without a restart, including all keys below them. All other keys
 // configure resources that are opened at startup.
 var live = []string{
-	"allowedHosts", "model", "providers", "models", "transcription", "catalog", "limits", "compactAt", "system", "channels", "agents", "workspaces.shared",
+	"allowedHosts", "model", "providers", "models", "transcription", "titles", "catalog", "limits", "compactAt", "system", "channels", "agents", "workspaces.shared",
 	"tasks", "mcpServers", "mcp.pin", "v1", "skills", "memory.off", "memory.everyone", "rules", "policy", "webhooks", "files", "timers", "sources", "log.level",
 	"router", "entity", "surface.discord.mode", "surface.discord.pingAfter", "surface.discord.channels", "surface.discord.tools", "surface.discord.access", "surface.discord.pairing", "surface.web", "surface.terminal",
 	"surface.discord.allowedChannelIds", "surface.discord.allowedGuildIds", "surface.discord.allowDMs", "surface.discord.allowedUserIds", "surface.discord.cache",

@@ -55,6 +55,17 @@ func (c checker) checkChannels() error {
 	return errors.Join(found...)
 }
 
+// checkTitles validates the model that names conversations.
+func (c checker) checkTitles() error {
+	if c.Titles.Model == "" || c.unreadable(modelKeys...) {
+		return nil
+	}
+	if _, err := c.lookupModel(c.Titles.Model, ""); err != nil {
+		return fault.InvalidField("titles.model", "%s", fault.ToWire(err).Message)
+	}
+	return nil
+}
+
 // checkAnswering validates the settings of a channel or an agent that say what answers.
 func (c checker) checkAnswering(field string, models ModelList, effort, instructions string) error {
 	var found []error
@@ -189,6 +200,9 @@ func allModels(c *Config) (out []ModelChoice) {
 				out = append(out, choice)
 			}
 		}
+	}
+	if choice, err := c.lookupModel(c.Titles.Model, "set by titles.model"); c.Titles.Model != "" && err == nil {
+		out = append(out, choice)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		for _, ref := range c.Agents[name].Model {

@@ -38,6 +38,7 @@ type Config struct {
 	Models         map[string]Model                  `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override those of the catalog."`
 	Web            web.Settings                      `json:"web,omitempty" jsonschema:"What the agent may read and search on the web."`
 	Transcription  Transcription                     `json:"transcription,omitempty" jsonschema:"An endpoint that turns voice messages into text, for models that do not accept audio."`
+	Titles         Titles                            `json:"titles,omitempty" jsonschema:"Titles of conversations. By default, the first words of a conversation are its title."`
 	Catalog        string                            `json:"catalog,omitempty" jsonschema:"A file with facts about models (windows, output limits, prices, capabilities) in the shape of https://models.dev/api.json. It replaces the built-in catalog."`
 	Limits         session.LimitsConfig              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
 	CompactAt      float64                           `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
@@ -93,6 +94,11 @@ type Bus struct {
 	SentinelPasswordFile string `json:"sentinelPasswordFile,omitempty" jsonschema:"A file whose first line is the password of the sentinels, if they require one. It may be the same file as bus.passwordFile."`
 	CAFile               string `json:"caFile,omitempty" jsonschema:"A PEM file of additional certificate authorities for a rediss:// server. Lilac reads it again when a certificate is not trusted."`
 	Prefix               string `json:"prefix,omitempty" jsonschema:"The prefix of all keys in Redis. Only one Lilac may use it."`
+}
+
+// Titles configures the titles of conversations.
+type Titles struct {
+	Model string `json:"model,omitempty" jsonschema:"A small, cheap model that names each new conversation after its first answer, as provider/model. It gets the first question and answer."`
 }
 
 // Transcription is an endpoint in the shape of OpenAI's audio/transcriptions.
