@@ -12,6 +12,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/titles"
+	"lilac/internal/serve/prompting"
 )
 
 const (
@@ -90,7 +91,14 @@ func (t *titler) name(ctx context.Context, sessionID string) error {
 		if still, _, err := t.beginning(tx, sessionID); err != nil || still == "" {
 			return err // somebody has named it in the meantime
 		}
-		return t.runner.Rename(tx, sessionID, title)
+		if err := t.store.Sessions.SetTitle(tx, sessionID, title); err != nil {
+			return err
+		}
+		named, err := t.store.Sessions.Session(tx, sessionID)
+		if err != nil {
+			return err
+		}
+		return prompting.Publish(ctx, tx, t.store.Inbox, event.SessionUpdated, sessionID+":named", sessionID, "system", named)
 	})
 }
 

@@ -60,19 +60,6 @@ func (s *Service) Choose(tx *db.Tx, client, sessionID, eventID string, edit func
 	return publishSession(tx, event.SessionUpdated, eventID, v)
 }
 
-// Rename changes the title of a session, and announces it.
-func (s *Service) Rename(tx *db.Tx, sessionID, title string) error {
-	v, err := s.opt.Tables.Sessions.Session(tx, sessionID)
-	if err != nil {
-		return err
-	}
-	v.Title = title
-	if err := s.opt.Tables.Sessions.SetTitle(tx, sessionID, title); err != nil {
-		return err
-	}
-	return publishSession(tx, event.SessionUpdated, fmt.Sprintf("session.updated:%s:named:%d", sessionID, tx.Now().UnixMilli()), v)
-}
-
 // publishSession publishes an environment event about a session that people changed.
 func publishSession(tx *db.Tx, t event.Type, id string, v Session) error {
 	payload, err := json.Marshal(v)

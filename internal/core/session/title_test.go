@@ -10,7 +10,7 @@ func TestATitleIsOneLineOfVisibleText(t *testing.T) {
 		"\u202e\x00":                          "",
 		"👩\u200d👧 grüße":                      "👩\u200d👧 grüße",
 	} {
-		if got := titleOf(text); got != want {
+		if got := TitleOf(text); got != want {
 			t.Errorf("the title of %q is %q, want %q", text, got, want)
 		}
 	}
