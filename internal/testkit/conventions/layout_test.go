@@ -45,6 +45,7 @@ var neighbors = map[string]string{
 	"model/responses": "model/llm",
 	"model/demo":      "model/llm",
 	"model/trial":     "model/llm",
+	"model/titles":    "model/llm",
 	"model/fallback":  "model/llm",
 
 	"engine/bus":       "engine/db",
