@@ -95,6 +95,9 @@ func (c cleaner) sweepDirs(ctx context.Context) {
 	for kind, dirs := range map[string]sessionDirs{"home directories": c.homes.sessionDirs, "workspaces": c.workspaces} {
 		err := dirs.sweep(func(sessionID string) (there bool, err error) {
 			err = c.db.Read(ctx, func(q db.Queryer) error {
+				if _, there, err = c.store.Sessions.ClientOf(q, sessionID); err != nil || there {
+					return err
+				}
 				there, err = store.Branches{}.HasFiles(q, sessionID)
 				return err
 			})

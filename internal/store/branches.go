@@ -140,8 +140,7 @@ func (Branches) BranchesOf(q db.Queryer, sessionID string) ([]session.Session, e
 	return out, wrap("list branches", err)
 }
 
-// HasFiles reports whether the workspace of a session is still used: by the session, or by a
-// branch of it.
+// HasFiles reports whether a branch works in the workspace of a session.
 func (Branches) HasFiles(q db.Queryer, sessionID string) (bool, error) {
-	return exists(q, `SELECT 1 FROM sessions WHERE id = ?1 OR files_of = ?1`, sessionID)
+	return exists(q, `SELECT 1 FROM sessions WHERE files_of = ?`, sessionID)
 }
