@@ -17,8 +17,8 @@ func acpCommand(c *cli) *cobra.Command {
 		Long: "Speaks the Agent Client Protocol on standard input and output, so that editors such as Zed and those of\n" +
 			"JetBrains can talk to the running server. An editor starts this command itself. In Zed's settings:\n\n" +
 			"  {\"agent_servers\": {\"Lilac\": {\"command\": \"lilac\", \"args\": [\"acp\"]}}}\n\n" +
-			"The agent works in the server's workspace, not in the editor's directory. An editor that is closed stops\n" +
-			"no answer; open the conversation again to see it. Questions and approvals appear in the editor.",
+			"The agent works in a directory of the server, not in the editor's; docs/editors.md says how to make them the\n" +
+			"same. An editor that is closed stops no answer; open the conversation again to see it. Questions and approvals appear in the editor.",
 		Args:    cobra.NoArgs,
 		Example: "  lilac acp",
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {

@@ -89,8 +89,12 @@ func (r *Rule) changes(files Files) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	agent := yaml.MapSlice{{Key: "prompt", Value: cmp.Or(strings.TrimSpace(r.Prompt), t.Prompt)}}
+	if t.Name == templateWeekdays { // it reads what people put into the shared workspace
+		agent = append(agent, yaml.MapItem{Key: "workspace", Value: yaml.MapSlice{{Key: "shared", Value: true}}})
+	}
 	do := yaml.MapSlice{
-		{Key: "do", Value: yaml.MapSlice{{Key: "agent", Value: yaml.MapSlice{{Key: "prompt", Value: cmp.Or(strings.TrimSpace(r.Prompt), t.Prompt)}}}}},
+		{Key: "do", Value: yaml.MapSlice{{Key: "agent", Value: agent}}},
 		{Key: "session", Value: "title:" + cmp.Or(strings.TrimSpace(r.Conversation), t.Conversation)},
 	}
 	rule := func(name, kind, condition, limit string, value any, source ...Change) []Change {
