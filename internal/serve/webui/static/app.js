@@ -284,6 +284,7 @@ function targets() {
     ...[...get('views').querySelectorAll('a')].map((a) => ({ name: a.textContent, kind: 'view', run: () => go(a.getAttribute('href')) })),
     ...choices.theme.map((v) => does(`Theme: ${v}`, () => choose('theme', v))),
     ...choices.text.map((v) => does(`Text size: ${v}`, () => choose('text', v))),
+    ...choices.density.map((v) => does(`Density: ${v}`, () => choose('density', v))),
     does('Display and keyboard', showHelp),
   ];
 }

@@ -3,6 +3,7 @@
 
 import { together } from './drafts.js';
 import { el } from './element.js';
+import { dictate } from './voice.js';
 
 const mostFiles = 20;
 const largestFile = 10 << 20;
@@ -38,6 +39,7 @@ export class Composer {
     this.modes.addEventListener('change', () => this.label());
     this.stopButton.addEventListener('click', () => hooks.stop());
     get('attach').addEventListener('click', () => this.picker.click());
+    dictate(get('dictate'), (phrase) => this.dictated(phrase), hooks.problem);
     this.picker.addEventListener('change', () => {
       this.add(this.picker.files);
       this.picker.value = '';
@@ -60,6 +62,13 @@ export class Composer {
       over(false)(e);
       this.add(e.dataTransfer.files);
     });
+  }
+
+  // dictated adds a phrase that was spoken.
+  dictated(phrase) {
+    const { value } = this.text;
+    this.text.value = value && !/\s$/.test(value) ? `${value} ${phrase}` : value + phrase;
+    this.grow();
   }
 
   // quote adds a quotation, and lets the person write below it.

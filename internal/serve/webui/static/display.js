@@ -1,9 +1,9 @@
 // What the person chose for the display: the theme, the size of the text, and whether the browser
 // notifies. theme.js applies it when the page opens.
 
-const usual = { theme: 'system', text: 'normal', notify: 'off' };
+const usual = { theme: 'system', text: 'normal', density: 'comfortable', notify: 'off' };
 
-export const choices = { theme: ['system', 'light', 'dark'], text: ['small', 'normal', 'large', 'largest'], notify: ['off', 'on'] };
+export const choices = { theme: ['system', 'light', 'dark'], text: ['small', 'normal', 'large', 'largest'], density: ['comfortable', 'compact'], notify: ['off', 'on'] };
 
 export const chosen = (name) => document.documentElement.dataset[name] ?? usual[name];
 

@@ -19,7 +19,7 @@ const shortcuts = [
   [['?'], 'Show this'],
 ];
 
-const labels = { theme: 'Theme', text: 'Text size', notify: 'Notify when an answer is ready' };
+const labels = { theme: 'Theme', text: 'Text size', density: 'Density', notify: 'Notify when an answer is ready' };
 
 function field(name) {
   if (name === 'notify' && !notices.possible()) return null;

@@ -19,6 +19,7 @@ export class Sidebar {
     addEventListener('keydown', (e) => {
       if (e.key === 'Escape' && this.side.classList.contains('open') && !e.target.closest?.('dialog')) this.open(false);
     });
+    swipe(document, (right) => getComputedStyle(this.opener).display !== 'none' && this.open(right));
     this.list.addEventListener('keydown', (e) => this.move(e));
     // On a wide screen the sidebar is always visible.
     matchMedia('(max-width: 46rem)').addEventListener('change', () => this.open(false));
@@ -118,6 +119,24 @@ export class Sidebar {
     row.element.lastChild.setAttribute('aria-label', `Delete “${name}”`);
     return row.element;
   }
+}
+
+// swipe calls fn(right) after a horizontal stroke of one finger: to the right from the left edge of
+// the screen, or to the left. Strokes over what scrolls sideways itself, or selects text, do nothing.
+function swipe(root, fn) {
+  const edge = 40;
+  const least = 60;
+  let from = null;
+  root.addEventListener('touchstart', ({ touches, target }) => {
+    const own = target.closest?.('pre, table, .scrolls, input, textarea');
+    from = touches.length === 1 && !own ? { x: touches[0].clientX, y: touches[0].clientY } : null;
+  }, { passive: true });
+  root.addEventListener('touchend', ({ changedTouches: [end] }) => {
+    if (!from || String(getSelection())) return;
+    const x = end.clientX - from.x;
+    if (Math.abs(x) > least && Math.abs(x) > 2 * Math.abs(end.clientY - from.y) && (x < 0 || from.x < edge)) fn(x > 0);
+    from = null;
+  }, { passive: true });
 }
 
 // groups returns the conversations by where people put them: pinned ones first, then those of each

@@ -7,6 +7,7 @@ import { line, moment, money, plural, whole } from './format.js';
 import { Markdown } from './markdown.js';
 import { questionOf } from './question.js';
 import { to } from './router.js';
+import { canSpeak, readAloud } from './voice.js';
 
 const longestOutput = 200000;
 
@@ -200,6 +201,11 @@ export class Transcript {
     }, 'Try again')];
   }
 
+  // spoken returns the answer as it is shown, without the marks of Markdown.
+  spoken(request) {
+    return request.blocks.filter((b) => b.kind === 'text').map((b) => this.block(b).element.textContent.trim()).join('\n\n');
+  }
+
   // about is the line below a request: time, usage, links and a copy button.
   about(request) {
     const { usage } = request;
@@ -212,6 +218,7 @@ export class Transcript {
       el('a', { href: to(['requests', request.id]) }, 'Timeline'),
       asked ? el('a', { href: to(['s', this.sessionId, 'm', asked.id]) }, 'Link') : null,
       answer() ? el('button', { type: 'button', onclick: (e) => this.hooks.copy(answer(), e.currentTarget) }, 'Copy', el('span', { className: 'hidden' }, ' the answer')) : null,
+      answer() && canSpeak ? el('button', { type: 'button', onclick: () => readAloud(this.spoken(request)) }, 'Read aloud') : null,
       asked && !isAutomatic(asked.id) ? el('button', { type: 'button', onclick: () => this.hooks.anew(asked.id) }, 'Answer again') : null,
       facts.length ? el('span', {}, facts.join(' · ')) : null);
   }
