@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/osfile"
@@ -109,9 +110,24 @@ func (w *webServer) build() {
 		MCPServer: w.callables.overMCP(),
 		OpenAI:    w.openAI(stopping),
 		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
-		Logger: w.Logger, Now: time.Now,
+		Logger: w.Logger, Now: time.Now, Nodes: w.nodes(),
 	})))
 	w.server.ErrorLog = slog.NewLogLogger(w.Logger.Handler(), slog.LevelDebug)
+}
+
+// nodes returns what lists the processes that use the database; nil for an SQLite file, which has
+// only this one.
+func (w *webServer) nodes() func(ctx context.Context) ([]db.Node, error) {
+	if !w.Config.Database.URL.Postgres() {
+		return nil
+	}
+	return func(ctx context.Context) (out []db.Node, err error) {
+		err = w.db.Read(ctx, func(q db.Queryer) (err error) {
+			out, err = db.Nodes(q)
+			return err
+		})
+		return out, err
+	}
 }
 
 // pairings returns the pairings of the platform that has them; nil without one.

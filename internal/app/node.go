@@ -135,6 +135,7 @@ func awaitLease(ctx context.Context, o Options) (_ *db.Lease, err error) {
 	}()
 	lease, err := db.AwaitLease(ctx, db.LeaseOptions{
 		Dir: o.Config.DataDir, URL: o.Config.Database.URL.Reveal(), Logger: o.Logger, Migrations: migrations(), Duration: o.Seams.Lease,
+		Addr: o.Config.Addr, Version: o.Version,
 		Waiting: func(reason error) {
 			message := anotherIsActive
 			if reason != nil {

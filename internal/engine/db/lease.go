@@ -48,6 +48,8 @@ type LeaseOptions struct {
 	Waiting func(reason error)
 	// NoWait returns an error instead of waiting.
 	NoWait bool
+	// Addr and Version describe this process to [Nodes].
+	Addr, Version string
 	// Duration replaces [LeaseDuration] in tests.
 	Duration time.Duration
 }
@@ -70,6 +72,9 @@ type Lease struct {
 	// if there is no lock.
 	lock   dirLock
 	locked string
+
+	// signalled is when this process last said that it is there.
+	signalled time.Time
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -145,8 +150,12 @@ func (l *Lease) await(ctx context.Context) (taken time.Time, err error) {
 				l.opt.Waiting(err)
 			}
 		}
+		if prepared {
+			l.signal(ctx)
+		}
 		select {
 		case <-ctx.Done():
+			l.leave()
 			return taken, ctx.Err()
 		case <-time.After(leasePoll):
 		}
@@ -275,6 +284,7 @@ func (l *Lease) renew(ctx context.Context, sent time.Time) {
 			return
 		case err == nil && len(rows) == 1:
 			sent, pause = now, leaseRenewal
+			l.signal(ctx)
 		case err == nil:
 			l.lose(&fault.Error{Kind: fault.Unavailable, Code: CodeTakenOver, Message: messageAnotherProcess})
 			return
@@ -321,6 +331,7 @@ func (l *Lease) Release() error {
 		if released := l.giveUp(); released != nil {
 			err = errors.Join(err, fmt.Errorf("release the lease of the database: %w", postgresFault(released)))
 		}
+		l.leave()
 	}
 	return errors.Join(err, l.engine.close())
 }
@@ -331,7 +342,7 @@ func (e *postgresEngine) prepare(ctx context.Context, known []Migration) error {
 		return err
 	}
 	var missing bool
-	if err := (reader{ctx, e.write}).QueryRow("SELECT to_regclass('leases') IS NULL").Scan(&missing); err != nil || !missing {
+	if err := (reader{ctx, e.write}).QueryRow("SELECT to_regclass('leases') IS NULL OR to_regclass('nodes') IS NULL").Scan(&missing); err != nil || !missing {
 		return err
 	}
 	if err := e.write.script(ctx, postgresOwnership); err != nil {

@@ -55,6 +55,7 @@ CREATE TABLE IF NOT EXISTS writers (
 );
 INSERT INTO writers (w, node, epoch, claimed, last) VALUES (0, '', 0, 0, 0) ON CONFLICT (w) DO NOTHING;
 CREATE TABLE IF NOT EXISTS leases (name TEXT COLLATE "C" PRIMARY KEY, holder TEXT COLLATE "C" NOT NULL, locked TEXT COLLATE "C" NOT NULL, until TIMESTAMPTZ NOT NULL);
+CREATE TABLE IF NOT EXISTS nodes (name TEXT COLLATE "C" PRIMARY KEY, addr TEXT COLLATE "C" NOT NULL, version TEXT COLLATE "C" NOT NULL, since BIGINT NOT NULL, seen BIGINT NOT NULL);
 INSERT INTO leases (name, holder, locked, until) VALUES ('writer', '', '', now()) ON CONFLICT (name) DO NOTHING;
 CREATE OR REPLACE FUNCTION json_each(list text) RETURNS TABLE (value text) LANGUAGE sql IMMUTABLE STRICT
 	AS 'SELECT e.v COLLATE "C" FROM json_array_elements_text(list::json) AS e (v)';
@@ -251,7 +252,7 @@ func (e *postgresEngine) inspect(ctx context.Context, known []Migration) (map[st
 	if own != 2 {
 		if own == 0 { // killed between its first two transactions, or another process is at its start
 			var ownership int
-			err := q.QueryRow("SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r' AND relname IN ('writers', 'leases')").Scan(&ownership)
+			err := q.QueryRow("SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r' AND relname IN ('writers', 'leases', 'nodes')").Scan(&ownership)
 			if err != nil || ownership == tables {
 				return nil, err
 			}

@@ -77,7 +77,7 @@ func newAPI(o Options) *api {
 	a.logins = &loginRoutes{logins: o.Logins, token: o.Token, addr: o.Addr, now: o.Now}
 	a.operations = &operations{
 		health: o.Health, registry: o.Metrics, settings: o.Settings, version: o.Version,
-		started: o.Now(), now: o.Now, streams: a.streams, document: lazyDocument(a.routes),
+		started: o.Now(), now: o.Now, streams: a.streams, document: lazyDocument(a.routes), addr: o.Addr, nodes: o.Nodes,
 	}
 	return a
 }

@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"runtime"
 	"sync"
 	"time"
 
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/telemetry/metrics"
@@ -21,6 +23,8 @@ type operations struct {
 	now      func() time.Time
 	streams  *streams
 	document func() ([]byte, error)
+	addr     string
+	nodes    func(ctx context.Context) ([]db.Node, error) // nil: only this one
 }
 
 type liveness struct {

@@ -59,6 +59,8 @@ type Options struct {
 	// Page serves every path that is not a route.
 	Page http.Handler
 
+	// Nodes lists the processes that use the database; nil means that there is only this one.
+	Nodes func(ctx context.Context) ([]db.Node, error)
 	// Platforms are the clients whose conversations can begin only on their
 	// platform, never through this API.
 	Platforms []string

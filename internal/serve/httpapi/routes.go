@@ -402,6 +402,10 @@ func (a *api) routes() []route {
 			status: 200, result: "The server.", endpoint: reply(a.operations.status),
 		},
 		{
+			method: "GET", path: "/nodes", summary: "List the processes that use the database: the one that works, and those that wait.",
+			status: 200, result: "The processes.", endpoint: reply(a.operations.listNodes),
+		},
+		{
 			method: "GET", path: "/settings", summary: "List the effective settings and their source. Secrets are not shown.",
 			status: 200, result: "The settings.", endpoint: reply(a.operations.listSettings),
 		},

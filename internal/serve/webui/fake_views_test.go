@@ -171,6 +171,12 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 			{"model": "p/usual", "name": "Usual", "contextTokens": 200000}, {"model": "p/other", "images": true},
 		}}
 	})
+	read("GET /nodes", func(*http.Request) any {
+		return object{"nodes": []object{
+			{"host": "one", "pid": "11", "addr": "0.0.0.0:7420", "version": "1.2.3", "active": true, "since": 1_760_000_000_000, "seen": 1_760_000_100_000},
+			{"host": "two", "pid": "22", "addr": "0.0.0.0:7420", "version": "1.2.4", "since": 1_760_000_000_000, "seen": 1_760_000_100_000},
+		}}
+	})
 	read("GET /sessions/{id}", func(r *http.Request) any {
 		for _, s := range f.sessions {
 			if s["id"] == r.PathValue("id") {

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,12 +32,27 @@ func TestAStandbyTakesOverFromAProcessThatIsAskedToStop(t *testing.T) {
 	if code, body := second.Get("/sessions"); code != http.StatusServiceUnavailable || !strings.Contains(body, "standby") {
 		t.Errorf("another route of the standby answers %d: %s", code, body)
 	}
+	nodes := func(s *e2e.Server) (states string) {
+		var list struct {
+			Nodes []struct {
+				Addr   string
+				Active bool
+			}
+		}
+		s.Request("GET", "/nodes", nil, &list)
+		for _, n := range list.Nodes {
+			states += fmt.Sprintf("%s %v ", n.Addr, n.Active)
+		}
+		return states
+	}
+	e2e.Eventually(t, answerWithin, "both processes are listed", func() bool { return nodes(first) == first.Addr+" true "+second.Addr+" false " })
 	began := time.Now()
 	first.Terminate(measured(takesOverAfterStop))
 	second.WaitReady()
 	if took := time.Since(began); took > measured(takesOverAfterStop) {
 		t.Errorf("the takeover took %s", took)
 	}
+	e2e.Eventually(t, answerWithin, "only the second process is listed", func() bool { return nodes(second) == second.Addr+" true " })
 	if n := len(second.Messages(session)); n != 2 {
 		t.Errorf("the second process has %d messages, want the question and its answer", n)
 	}

@@ -17,18 +17,18 @@ export function open(root, _place, page) {
   let closed = false;
   const load = async () => {
     if (!document.hidden) {
-      const [ready, status, groups] = await Promise.allSettled([api.ready(), api.status(), api.groups()]);
+      const [ready, status, groups, nodes] = await Promise.allSettled([api.ready(), api.status(), api.groups(), api.nodes()]);
       if (closed) return;
-      draw(ready, status, groups);
+      draw(ready, status, groups, nodes);
       const refused = [ready, status, groups].find((r) => r.reason?.status === 401);
       if (refused) page.problem(refused.reason.message);
     }
     timer = setTimeout(load, refreshEvery);
   };
   let consuming = [];
-  const draw = (ready, status, groups) => {
+  const draw = (ready, status, groups, nodes) => {
     consuming = groups.value ?? consuming;
-    renew(box, sections(ready, status, groups, drop));
+    renew(box, sections(ready, status, groups, nodes, drop));
   };
   const drop = async (key) => {
     const g = consuming.find((one) => keyOf(one) === key);
@@ -37,7 +37,7 @@ export function open(root, _place, page) {
     if (!(await confirmed(question, 'Drop'))) return;
     try {
       await api.dropGroup(g.topic, g.group);
-      const now = await Promise.allSettled([api.ready(), api.status(), api.groups()]);
+      const now = await Promise.allSettled([api.ready(), api.status(), api.groups(), api.nodes()]);
       if (!closed) draw(...now);
     } catch (failure) {
       page.problem(failure.message);
@@ -52,7 +52,7 @@ export function open(root, _place, page) {
 
 const keyOf = (g) => `${g.topic} ${g.group}`;
 
-function sections(ready, status, groups, drop) {
+function sections(ready, status, groups, nodes, drop) {
   const state = ready.value;
   const sentence = !state ? ready.reason.message : state.ok ? 'Lilac is ready.' : state.body.error?.message ?? 'Lilac is not ready.';
   const parts = state?.body.parts ?? [];
@@ -60,6 +60,7 @@ function sections(ready, status, groups, drop) {
     el('section', { className: `state ${state?.ok ? 'good' : 'bad'}`, role: 'status' }, el('h2', {}, sentence)),
     ...(parts.length ? [el('section', {}, el('h3', {}, 'Components'), el('ul', { className: 'parts' }, ...parts.map(part)))] : []),
     ...(status.value ? [program(status.value)] : []),
+    ...(nodes.value?.rows.length > 1 ? [processes(nodes.value.rows)] : []),
     ...(groups.value ? [consumers(groups.value, drop)] : []),
   ];
 }
@@ -75,6 +76,13 @@ function program(s) {
   return el('section', {}, el('h3', {}, 'Server'), el('dl', { className: 'figures' },
     ...[['Version', s.version], ['Uptime', duration(s.uptimeMs)], ['Started', whole(s.startedAt)], ['Built with', s.go], ['Platform', s.platform], ['Open event streams', count(s.eventStreams)]]
       .filter(([, value]) => value).map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))));
+}
+
+// processes lists the process that works and those that wait for it to end.
+function processes(rows) {
+  const row = (n) => el('tr', {}, ...[`${n.host}/${n.pid}`, n.active ? 'active' : 'standby', n.version, n.addr, whole(n.since)].map((v) => el('td', {}, v)));
+  return el('section', {}, el('h3', {}, 'Nodes'), el('div', { className: 'wide', tabIndex: 0, role: 'region', 'aria-label': 'Nodes' }, el('table', { className: 'table' },
+    el('thead', {}, el('tr', {}, ...['Node', 'State', 'Version', 'Address', 'Since'].map((h) => el('th', { scope: 'col' }, h)))), el('tbody', {}, ...rows.map(row)))));
 }
 
 // dropCell offers to drop a group without a consumer; the server refuses any other.
