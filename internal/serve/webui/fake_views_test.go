@@ -171,6 +171,12 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 			{"model": "p/usual", "name": "Usual", "contextTokens": 200000}, {"model": "p/other", "images": true},
 		}}
 	})
+	read("GET /tools/mcp", func(*http.Request) any {
+		return object{"servers": []object{
+			{"name": "files", "state": "ready", "tools": 12, "restarts": 0},
+			{"name": "tickets", "state": "waiting", "tools": 0, "restarts": 3, "trouble": "it ended with exit code 1; its last words: <b>no</b>"},
+		}}
+	})
 	read("GET /nodes", func(*http.Request) any {
 		return object{"nodes": []object{
 			{"host": "one", "pid": "11", "addr": "0.0.0.0:7420", "version": "1.2.3", "active": true, "since": 1_760_000_000_000, "seen": 1_760_000_100_000},

@@ -286,7 +286,7 @@ func TestHealthShowsComponentsServerAndConsumers(t *testing.T) {
 	t.Parallel()
 	f, p := furnished(t, "", "#/health", 1100, 760)
 	p.Shows(".state h2", "Lilac is ready.")
-	for _, words := range []string{"database", "900 MiB free", "warning", "v1.2.3", "26 h 3 min", "environment", "no consumer", "2 h 0 min"} {
+	for _, words := range []string{"database", "900 MiB free", "warning", "v1.2.3", "26 h 3 min", "environment", "no consumer", "2 h 0 min", "two/22", "standby", "tickets", "3 failures · it ended with exit code 1; its last words: <b>no</b>"} {
 		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.health').innerText.includes(%q)", words))
 	}
 	p.Picture("health", false)

@@ -68,6 +68,7 @@ export const sessions = (limit) => page('sessions', `/sessions?limit=${limit}`);
 export const listSessions = (filter, limit, before) => page('sessions', `/sessions${query({ filter, limit, before })}`);
 export const fileSession = (id, change) => call('PATCH', session(id), change);
 export const branch = (id, body, key) => call('POST', `${session(id)}/branch`, body, { headers: { 'Idempotency-Key': key } });
+export const mcpServers = () => page('servers', '/tools/mcp');
 export const nodes = () => page('nodes', '/nodes');
 export const oneSession = (id) => call('GET', session(id));
 export const createSession = (title) => call('POST', '/sessions', { title });

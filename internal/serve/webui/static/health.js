@@ -17,18 +17,18 @@ export function open(root, _place, page) {
   let closed = false;
   const load = async () => {
     if (!document.hidden) {
-      const [ready, status, groups, nodes] = await Promise.allSettled([api.ready(), api.status(), api.groups(), api.nodes()]);
+      const [ready, status, groups, nodes, servers] = await Promise.allSettled([api.ready(), api.status(), api.groups(), api.nodes(), api.mcpServers()]);
       if (closed) return;
-      draw(ready, status, groups, nodes);
+      draw(ready, status, groups, nodes, servers);
       const refused = [ready, status, groups].find((r) => r.reason?.status === 401);
       if (refused) page.problem(refused.reason.message);
     }
     timer = setTimeout(load, refreshEvery);
   };
   let consuming = [];
-  const draw = (ready, status, groups, nodes) => {
+  const draw = (ready, status, groups, nodes, servers) => {
     consuming = groups.value ?? consuming;
-    renew(box, sections(ready, status, groups, nodes, drop));
+    renew(box, sections(ready, status, groups, nodes, servers, drop));
   };
   const drop = async (key) => {
     const g = consuming.find((one) => keyOf(one) === key);
@@ -37,7 +37,7 @@ export function open(root, _place, page) {
     if (!(await confirmed(question, 'Drop'))) return;
     try {
       await api.dropGroup(g.topic, g.group);
-      const now = await Promise.allSettled([api.ready(), api.status(), api.groups(), api.nodes()]);
+      const now = await Promise.allSettled([api.ready(), api.status(), api.groups(), api.nodes(), api.mcpServers()]);
       if (!closed) draw(...now);
     } catch (failure) {
       page.problem(failure.message);
@@ -52,7 +52,7 @@ export function open(root, _place, page) {
 
 const keyOf = (g) => `${g.topic} ${g.group}`;
 
-function sections(ready, status, groups, nodes, drop) {
+function sections(ready, status, groups, nodes, servers, drop) {
   const state = ready.value;
   const sentence = !state ? ready.reason.message : state.ok ? 'Lilac is ready.' : state.body.error?.message ?? 'Lilac is not ready.';
   const parts = state?.body.parts ?? [];
@@ -61,6 +61,7 @@ function sections(ready, status, groups, nodes, drop) {
     ...(parts.length ? [el('section', {}, el('h3', {}, 'Components'), el('ul', { className: 'parts' }, ...parts.map(part)))] : []),
     ...(status.value ? [program(status.value)] : []),
     ...(nodes.value?.rows.length > 1 ? [processes(nodes.value.rows)] : []),
+    ...(servers.value?.rows.length ? [mcp(servers.value.rows)] : []),
     ...(groups.value ? [consumers(groups.value, drop)] : []),
   ];
 }
@@ -76,6 +77,16 @@ function program(s) {
   return el('section', {}, el('h3', {}, 'Server'), el('dl', { className: 'figures' },
     ...[['Version', s.version], ['Uptime', duration(s.uptimeMs)], ['Started', whole(s.startedAt)], ['Built with', s.go], ['Platform', s.platform], ['Open event streams', count(s.eventStreams)]]
       .filter(([, value]) => value).map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))));
+}
+
+// The badges of the states of MCP servers.
+const mcpTones = { ready: 'done', waiting: 'failed', starting: 'running' };
+
+// mcp lists the MCP servers. What a server says of its trouble is its own text.
+function mcp(rows) {
+  return el('section', {}, el('h3', {}, 'MCP servers'), el('ul', { className: 'parts' }, ...rows.map((s) => el('li', {},
+    el('span', { className: 'badge', 'data-state': mcpTones[s.state] ?? '' }, s.state), el('b', {}, s.name),
+    el('span', { className: 'quiet' }, [plural(s.tools, 'tool'), s.restarts && plural(s.restarts, 'failure'), s.trouble].filter(Boolean).join(' · '))))));
 }
 
 // processes lists the process that works and those that wait for it to end.
