@@ -32,8 +32,11 @@ type Config struct {
 	System string
 	Specs  []llm.ToolSpec
 	// Next replaces System and Specs at a compaction; nil keeps them.
-	Next      *Prefix
+	Next *Prefix
+	// Workspace is the directory that the agent works in, and Prepare creates it: it is called
+	// before each tool call; nil means that there is nothing to do.
 	Workspace string
+	Prepare   func() error
 	// Retries is how often a failed model call is repeated, with Backoff.
 	Retries int
 	Backoff func(retry int) time.Duration

@@ -263,6 +263,11 @@ func (s *toolStep) execute(t tool.Tool, c chat.Part, g grant.Grant) tool.Result 
 			}
 		},
 	}
+	if prepare := s.run.cfg.Prepare; prepare != nil {
+		if err := prepare(); err != nil {
+			return s.resultOf(ctx, toolOutcome{err: err})
+		}
+	}
 	ended := make(chan toolOutcome, 1) // so that an abandoned tool can end
 	go func() {
 		var e toolOutcome

@@ -158,7 +158,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 		Pinned: pinned{p.base}.tools, Opening: ports.opening, Lasting: ports.lasting,
 		Model: models{p.base}.of, ChannelInstructions: models{p.base}.instructions,
 		ChannelAgent: models{p.base}.agent, NamedAgent: models{p.base}.terms,
-		Settings: runnerSettings(p.Config), Workspace: workspaces{p.base}.dir,
+		Settings: runnerSettings(p.Config), Workspace: workspaces{p.base}.dir, MakeWorkspace: workspaces{p.base}.create,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Transcriber: transcriber{p.base}, Logger: p.Logger,
 	})
 	rules, err := ruleBuilder{p.base}.rules(p.Config)

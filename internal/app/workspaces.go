@@ -35,17 +35,25 @@ func (b *base) openWorkspaces() (sessionDirs, error) {
 	return sessionDirs{dir}, nil
 }
 
-// dir returns the directory of a session's own workspace, which it creates if necessary, or the
-// shared one for "".
-func (w workspaces) dir(sessionID string) (string, error) {
+// dir returns the directory of a session's own workspace, which need not exist, or the shared one
+// for "".
+func (w workspaces) dir(sessionID string) string {
 	if sessionID == "" {
-		return w.Config.Workspace, nil
+		return w.Config.Workspace
 	}
-	dir := w.workspaces.path(sessionID)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fault.Wrap(fault.Unavailable, err, "The workspace of the conversation cannot be created.")
+	return w.workspaces.path(sessionID)
+}
+
+// create creates a session's own workspace. Most conversations never need theirs. The shared one
+// is created at the start; one that disappears later is missed, and not replaced by an empty one.
+func (w workspaces) create(sessionID string) error {
+	if sessionID == "" {
+		return nil
 	}
-	return dir, nil
+	if err := os.MkdirAll(w.dir(sessionID), 0o700); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "The workspace of the conversation cannot be created.")
+	}
+	return nil
 }
 
 // of returns the session in whose own workspace a request that begins works, or "" for the
@@ -95,16 +103,17 @@ func (w workspaces) ofSession(q db.Queryer, sessionID string, rules ...string) (
 	return w.of(q, s, rules)
 }
 
-// forEvent returns the directory in which the agent would handle an event of a rule in a session.
+// forEvent returns the directory in which the agent would handle an event of a rule in a session,
+// and creates it.
 func (w workspaces) forEvent(q db.Queryer, sessionID, rule string) (dir string, err error) {
 	owner, err := w.ofSession(q, sessionID, rule)
 	if err != nil {
 		return "", err
 	}
-	return w.dir(owner)
+	return w.dir(owner), w.create(owner)
 }
 
-// ofTask returns the directory in which a background task works.
+// ofTask returns the directory in which a background task works, and creates it.
 func (w workspaces) ofTask(ctx context.Context, requestID, sessionID string) (dir string, err error) {
 	var owner string
 	err = w.db.Read(ctx, func(q db.Queryer) (err error) {
@@ -114,5 +123,5 @@ func (w workspaces) ofTask(ctx context.Context, requestID, sessionID string) (di
 	if err != nil {
 		return "", fmt.Errorf("find where a background task works: %w", err)
 	}
-	return w.dir(owner)
+	return w.dir(owner), w.create(owner)
 }

@@ -136,10 +136,11 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	workspace := t.TempDir()
 	opt := session.Options{
 		DB: database, Bus: b, Tables: tables(), Tools: o.tools,
-		Workspace: func(sessionID string) (string, error) { return filepath.Join(workspace, sessionID), nil },
-		Model:     func(context.Context, session.Session) (llm.Model, error) { return r.model, nil },
-		Backoff:   func(int) time.Duration { return 0 },
-		Trial:     50 * time.Millisecond,
+		Workspace:     func(sessionID string) string { return filepath.Join(workspace, sessionID) },
+		MakeWorkspace: func(string) error { return nil },
+		Model:         func(context.Context, session.Session) (llm.Model, error) { return r.model, nil },
+		Backoff:       func(int) time.Duration { return 0 },
+		Trial:         50 * time.Millisecond,
 	}
 	if o.change != nil {
 		o.change(&opt)

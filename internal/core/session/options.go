@@ -50,9 +50,10 @@ type Options struct {
 	// Pinned returns further tools, which may come and go; nil means none. A conversation keeps
 	// the tools with which it began, and is told about others.
 	Pinned func() []tool.Tool
-	// Workspace returns the directory of a workspace, which it creates if necessary: that of a
-	// session, or the shared one for "". nil means that there are no files.
-	Workspace func(sessionID string) (dir string, err error)
+	// Workspace returns the directory of a workspace: that of a session, or the shared one for "".
+	// MakeWorkspace creates it before a tool runs. nil means that there are no files.
+	Workspace     func(sessionID string) (dir string)
+	MakeWorkspace func(sessionID string) error
 	// Settings are the initial settings; see [Service.Configure].
 	Settings Settings
 

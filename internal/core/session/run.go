@@ -246,10 +246,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		in.Messages[i] = r.inlineBlobs(ctx, m, isUnanswered(in.Messages, i))
 	}
 	r.tools = opt.allTools()
-	workspace, err := opt.workspace(r.workspaceOf)
-	if err != nil {
-		return agent.Outcome{Err: err, Usage: in.Usage}
-	}
+	workspace, prepare := opt.workspace(r.workspaceOf)
 	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client, workspace), &in)
 	if err != nil {
 		return agent.Outcome{Err: err, Usage: in.Usage}
@@ -257,7 +254,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	r.svc.publisher.add(r.out)
 	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
-		Model: model, Tools: r.tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: workspace,
+		Model: model, Tools: r.tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: workspace, Prepare: prepare,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
 		Permit: r.permit, Lasting: opt.Lasting,
 		Inline: func(ctx context.Context, m chat.Message) chat.Message { return r.inlineBlobs(ctx, m, false) },

@@ -42,12 +42,12 @@ func (o Options) agentIn(q db.Queryer, v Session) string {
 	return o.ChannelAgent(q, v)
 }
 
-// workspace returns the directory of a workspace, or "" if there are no files.
-func (o Options) workspace(sessionID string) (string, error) {
+// workspace returns the directory of a workspace and what creates it, or "" if there are no files.
+func (o Options) workspace(sessionID string) (dir string, prepare func() error) {
 	if o.Workspace == nil {
 		return "", nil
 	}
-	return o.Workspace(sessionID)
+	return o.Workspace(sessionID), func() error { return o.MakeWorkspace(sessionID) }
 }
 
 // limits returns the limits of the request.
