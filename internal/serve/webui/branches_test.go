@@ -29,8 +29,9 @@ func TestAConversationContinuesInABranch(t *testing.T) {
 	})
 	p.Until("the branch is open, and leads back", "location.hash === '#/s/s2' && document.querySelector('#branches a')?.hash.startsWith('#/s/s1/m/')")
 	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
-	p.Until("the other one is there", "document.querySelector('.about button:nth-of-type(2)')?.innerText === 'Answer again'")
-	p.Click(".about button:nth-of-type(2)")
+	const again = "[...document.querySelectorAll('.about button')].find((b) => b.innerText === 'Answer again')"
+	p.Until("the other one is there", again)
+	p.Do(chromedp.Evaluate[chromedp.Void](again + ".click()"))
 	p.Until("the model is asked for", "document.getElementById('ask').open && document.getElementById('ask-yes').innerText === 'Answer again'")
 	p.Do(chromedp.SendKeys("#ask-model", "p/other"))
 	p.Click("#ask-yes")

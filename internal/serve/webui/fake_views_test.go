@@ -11,6 +11,8 @@ import (
 
 // views is the data for the views other than the conversation.
 type views struct {
+	// said is in every text from an untrusted source.
+	said    string
 	stories map[string]object
 	tasks   []object
 	letters []object
@@ -174,13 +176,13 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 	read("GET /tools/mcp", func(*http.Request) any {
 		return object{"servers": []object{
 			{"name": "files", "state": "ready", "tools": 12, "restarts": 0},
-			{"name": "tickets", "state": "waiting", "tools": 0, "restarts": 3, "trouble": "it ended with exit code 1; its last words: <b>no</b>"},
+			{"name": "tickets", "state": "waiting", "tools": 0, "restarts": 3, "trouble": "it ended with exit code 1; its last words: <b>no</b>" + f.views.said},
 		}}
 	})
 	read("GET /nodes", func(*http.Request) any {
 		return object{"nodes": []object{
 			{"host": "one", "pid": "11", "addr": "0.0.0.0:7420", "version": "1.2.3", "active": true, "since": 1_760_000_000_000, "seen": 1_760_000_100_000},
-			{"host": "two", "pid": "22", "addr": "0.0.0.0:7420", "version": "1.2.4", "since": 1_760_000_000_000, "seen": 1_760_000_100_000},
+			{"host": "two", "pid": "22", "addr": "0.0.0.0:7420" + f.views.said, "version": "1.2.4", "since": 1_760_000_000_000, "seen": 1_760_000_100_000},
 		}}
 	})
 	read("GET /sessions/{id}", func(r *http.Request) any {

@@ -33,6 +33,7 @@ func (f *fake) furnish(said string) {
 	f.conversation("Backups")
 	const r = "web:s1:m0"
 	f.set(func() {
+		f.views.said = said
 		f.messages = []object{
 			{"id": "m0", "requestId": r, "role": "user", "content": "Where do dandelions grow? " + said, "createdAt": 1},
 			{"id": "a0", "requestId": r, "role": "assistant", "createdAt": 2, "content": []object{

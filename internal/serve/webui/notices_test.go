@@ -31,9 +31,9 @@ func TestTheBrowserNotifiesOfAnswersWhileThePageIsHidden(t *testing.T) {
 			p.Before(fmt.Sprintf(away, permission), f.url("#/s/s1"))
 			f.listened()
 			p.Click("#help")
-			p.Until("it is off", "document.querySelector('#keys label:nth-of-type(3) select')?.value === 'off'")
-			p.Do(chromedp.SetValue("#keys label:nth-of-type(3) select", "on"), chromedp.Evaluate[chromedp.Void]("document.querySelector('#keys label:nth-of-type(3) select').dispatchEvent(new Event('change'))"))
-			p.Until("the browser is asked", fmt.Sprintf("window.requested && document.querySelector('#keys label:nth-of-type(3) select').value === %q", map[bool]string{true: "on", false: "off"}[on]))
+			p.Until("it is off", "document.querySelector('#keys label:nth-of-type(4) select')?.value === 'off'")
+			p.Do(chromedp.SetValue("#keys label:nth-of-type(4) select", "on"), chromedp.Evaluate[chromedp.Void]("document.querySelector('#keys label:nth-of-type(4) select').dispatchEvent(new Event('change'))"))
+			p.Until("the browser is asked", fmt.Sprintf("window.requested && document.querySelector('#keys label:nth-of-type(4) select').value === %q", map[bool]string{true: "on", false: "off"}[on]))
 			p.Picture("notify-"+permission, false)
 			p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#keys .buttons button').click()"))
 			done := func(n int, content string) {
