@@ -97,8 +97,9 @@ func unlessStopped(ctx context.Context, err error) error {
 type program struct {
 	*base
 	*monitoring
-	web    *webServer
-	titles *titler
+	web       *webServer
+	titles    *titler
+	questions *questions
 	// fileAtStart is the version of the configuration file that the start read.
 	fileAtStart fileState
 }
@@ -109,7 +110,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	}
 	o.Secrets.Add(o.Config.Secrets()...)
 	b := &base{Options: o}
-	p := &program{base: b, monitoring: newMonitoring(b), titles: newTitler(b), fileAtStart: stateOf(o.Config.Sought)}
+	p := &program{base: b, monitoring: newMonitoring(b), titles: newTitler(b), questions: newQuestions(b), fileAtStart: stateOf(o.Config.Sought)}
 	p.web = newWebServer(b, p.monitoring)
 	b.box = sandbox.Start(ctx, o.Config.Sandbox.Mode)
 	defer func() {
@@ -180,7 +181,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 // observe receives every event of the environment.
 func (p *program) observe(ctx context.Context, e event.EnvEvent) error {
 	p.titles.observe(e)
-	return errors.Join(p.workflows.Observe(ctx, e), questions{p.base}.observe(ctx, e))
+	return errors.Join(p.workflows.Observe(ctx, e), p.questions.observe(ctx, e))
 }
 
 // declare creates the consumer groups of the components, and resumes unfinished work.
@@ -217,6 +218,7 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return clean(failed, cleaner{p.base}.removeOld) })
 	work.Go(func() error { return p.adoptFiles(failed) })
 	work.Go(func() error { return p.titles.run(failed) })
+	work.Go(func() error { return p.questions.run(failed) })
 	work.Go(func() error { return p.tellOfSandbox(failed) })
 	for _, s := range p.platforms {
 		s.start(failed, work)

@@ -82,6 +82,11 @@ func ApprovalButtons(pause int, requestID string) []surface.Button {
 	return Question{Pause: pause, Kind: kindApproval, Answers: []string{"once", "always", "no"}}.buttons(requestID)
 }
 
+// ApprovalOutcome says for people how such a question was answered. by is who answered, if known.
+func ApprovalOutcome(answer, by string) string {
+	return outcomeOf(event.RequestLifecycle{Kind: kindApproval, Answer: answer, AnsweredBy: by})
+}
+
 // questionAsked and questionAnswered record a question and its answer.
 func (d *decision) questionAsked(in QuestionAsked) {
 	if slices.ContainsFunc(d.Questions, func(q Question) bool { return q.Pause == in.Question.Pause }) || len(d.Questions) >= maxQuestions {
