@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"lilac/internal/core/outbox"
 	"lilac/internal/core/relay"
@@ -13,7 +14,6 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
-	"lilac/internal/store"
 )
 
 // questions shows the questions of sub-agents where people are asked. The page, the terminal, and
@@ -35,6 +35,8 @@ const (
 	// maxShownQuestion bounds a question in a message, in bytes; a message on Discord has 2,000
 	// characters.
 	maxShownQuestion = 1800
+	// sentWait bounds the wait for the message that is edited.
+	sentWait = time.Minute
 	// maxAnswered bounds the answered questions whose messages wait to be edited.
 	maxAnswered = 100
 )
@@ -101,7 +103,7 @@ func (a *questions) run(ctx context.Context) error {
 			return nil
 		case q := <-a.answered:
 			if err := a.close(ctx, q); err != nil && ctx.Err() == nil {
-				a.Logger.WarnContext(ctx, "the message of an answered question keeps its buttons", "request_id", q.RequestID, "error", fault.ToWire(err).Message)
+				a.Logger.WarnContext(ctx, "the message of an answered question was not edited", "request_id", q.RequestID, "error", fault.ToWire(err).Message)
 			}
 		}
 	}
@@ -110,15 +112,18 @@ func (a *questions) run(ctx context.Context) error {
 // close replaces the buttons of a question by its answer.
 func (a *questions) close(ctx context.Context, q answeredQuestion) error {
 	var on *platform
-	var row outbox.Row
 	err := a.db.Read(ctx, func(r db.Queryer) (err error) {
-		if on, err = a.platformOf(r, q.session); err != nil || on == nil {
-			return err
-		}
-		row, err = store.Outbox{}.Row(r, questionKey(q.RequestID, q.Pause))
+		on, err = a.platformOf(r, q.session)
 		return err
 	})
-	if err != nil || on == nil || row.State != outbox.Sent {
+	if err != nil || on == nil {
+		return err
+	}
+	// After a crash, the outbox may still look for the message.
+	ctx, cancel := context.WithTimeout(ctx, sentWait)
+	defer cancel()
+	row, err := on.outbox.Wait(ctx, questionKey(q.RequestID, q.Pause))
+	if err != nil || row.State != outbox.Sent {
 		return err
 	}
 	content := surface.Content{Text: row.Send.Text + "\n-# " + text.SingleLine(relay.ApprovalOutcome(q.Answer, q.By))}
