@@ -24,7 +24,7 @@ import (
 const (
 	// answerWithin bounds one attempt, with its data.
 	answerWithin = time.Minute
-	// attempts is how often an operation is tried. pause is the time before the second attempt, and
+	// attempts bounds the tries of an operation. pause is the time before the second attempt, and
 	// doubles before each further one.
 	attempts = 3
 	pause    = 200 * time.Millisecond

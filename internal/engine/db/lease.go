@@ -73,7 +73,7 @@ type Lease struct {
 	lock   dirLock
 	locked string
 
-	// signalled is when this process last said that it is there.
+	// signalled is the time of the last entry of this process in the table of nodes.
 	signalled time.Time
 
 	stop context.CancelFunc

@@ -17,8 +17,8 @@ type Node struct {
 	Version string `json:"version"`
 	// Active reports that the process owns the database; others wait.
 	Active bool `json:"active"`
-	// Since is when the process began, and Seen when it was last heard of, in Unix milliseconds of
-	// the clock of the database.
+	// Since is the start of the process, and Seen its last signal, in Unix milliseconds of the
+	// clock of the database.
 	Since int64 `json:"since"`
 	Seen  int64 `json:"seen"`
 }

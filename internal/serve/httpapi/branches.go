@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"slices"
 	"strings"
@@ -53,25 +51,14 @@ func (b branchBody) check() error {
 // branch creates a conversation that continues another one from a message of a person, and sends
 // that message in it. The other conversation stays as it is.
 func (p *prompts) branch(w http.ResponseWriter, r *http.Request) error {
-	key := r.Header.Get("Idempotency-Key")
-	if len(key) > maxKey {
-		return fault.InvalidField("Idempotency-Key", "An Idempotency-Key has at most %d characters.", maxKey)
-	}
-	raw, err := readBody(w, r, maxPromptBody)
-	if err != nil {
-		return err
-	}
 	var in branchBody
-	if err := decode(raw, &in, false); err != nil {
-		return err
-	}
-	if err := in.check(); err != nil {
+	key, hash, err := readKeyed(w, r, &in)
+	if err != nil {
 		return err
 	}
 	if p.sessions.branches == nil {
 		return &fault.Error{Kind: fault.Unavailable, Code: "no_branches", Message: "Branches are not available on this server."}
 	}
-	hash := sha256.Sum256(raw)
 	var answer accepted
 	err = p.db.Update(r.Context(), func(tx *db.Tx) error {
 		of, err := p.sessions.table.Session(tx, r.PathValue("id"))
@@ -85,15 +72,8 @@ func (p *prompts) branch(w http.ResponseWriter, r *http.Request) error {
 		messageID := newID()
 		answer = accepted{Success: true, SessionID: made.ID, MessageID: messageID, Message: "Processing started"}
 		answer.RequestID = event.RequestID{Surface: made.Client, Session: made.ID, Specific: messageID}.String()
-		if key != "" {
-			prior, err := p.remember(tx, "branch:"+of.ID+":"+key, remembered{BodyHash: hex.EncodeToString(hash[:]), Answer: answer})
-			if err != nil {
-				return err
-			}
-			if prior != nil {
-				answer = *prior
-				return nil
-			}
+		if repeated, err := p.repeats(tx, "branch:"+of.ID, key, hash, &answer); err != nil || repeated {
+			return err
 		}
 		at, err := p.sessions.branches.CreateBranch(tx, made)
 		if err != nil {

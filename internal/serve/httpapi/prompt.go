@@ -74,20 +74,26 @@ type remembered struct {
 	Answer   accepted `json:"answer"`
 }
 
-func (p *prompts) prompt(w http.ResponseWriter, r *http.Request) error {
-	key := r.Header.Get("Idempotency-Key")
+// readKeyed reads and checks a body that asks for an answer, and the Idempotency-Key of the call.
+func readKeyed(w http.ResponseWriter, r *http.Request, in interface{ check() error }) (key string, hash [sha256.Size]byte, err error) {
+	key = r.Header.Get("Idempotency-Key")
 	if len(key) > maxKey {
-		return fault.InvalidField("Idempotency-Key", "An Idempotency-Key has at most %d characters.", maxKey)
+		return "", hash, fault.InvalidField("Idempotency-Key", "An Idempotency-Key has at most %d characters.", maxKey)
 	}
 	raw, err := readBody(w, r, maxPromptBody)
 	if err != nil {
-		return err
+		return "", hash, err
 	}
+	if err := decode(raw, in, false); err != nil {
+		return "", hash, err
+	}
+	return key, sha256.Sum256(raw), in.check()
+}
+
+func (p *prompts) prompt(w http.ResponseWriter, r *http.Request) error {
 	var in promptBody
-	if err := decode(raw, &in, false); err != nil {
-		return err
-	}
-	if err := in.check(); err != nil {
+	key, hash, err := readKeyed(w, r, &in)
+	if err != nil {
 		return err
 	}
 	if len(in.Attachments) > 0 { // store files only for a session that exists
@@ -99,7 +105,7 @@ func (p *prompts) prompt(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer, err := p.accept(r.Context(), r.PathValue("id"), key, sha256.Sum256(raw), in, parts)
+	answer, err := p.accept(r.Context(), r.PathValue("id"), key, hash, in, parts)
 	if err != nil {
 		return err
 	}
@@ -147,19 +153,26 @@ func (p *prompts) accept(ctx context.Context, sessionID, key string, hash [sha25
 			return err
 		}
 		answer = accepted{Success: true, SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, Message: "Processing started"}
-		if key != "" {
-			prior, err := p.remember(tx, s.ID+":"+key, remembered{BodyHash: hex.EncodeToString(hash[:]), Answer: answer})
-			if err != nil {
-				return err
-			}
-			if prior != nil {
-				answer = *prior
-				return nil
-			}
+		if repeated, err := p.repeats(tx, s.ID, key, hash, &answer); err != nil || repeated {
+			return err
 		}
 		return to.Accept(ctx, tx, query, parts, sourceUser)
 	})
 	return answer, err
+}
+
+// repeats reports whether a call with a key was accepted before. Then answer becomes the earlier
+// answer.
+func (p *prompts) repeats(tx *db.Tx, scope, key string, hash [sha256.Size]byte, answer *accepted) (bool, error) {
+	if key == "" {
+		return false, nil
+	}
+	prior, err := p.remember(tx, scope+":"+key, remembered{BodyHash: hex.EncodeToString(hash[:]), Answer: *answer})
+	if err != nil || prior == nil {
+		return false, err
+	}
+	*answer = *prior
+	return true, nil
 }
 
 // remember stores the response under the key, or returns the stored one.

@@ -9,8 +9,8 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// away replaces the browser's notifications by a list, and lets the test hide the page. The
-// permission is what the test says.
+// away replaces the browser's notifications by a list, and lets the test hide the page and
+// choose the permission.
 const away = `window.notes = []; window.Notification = class {
 	constructor(title, { body, tag }) { window.notes.push([title, body, tag].join('|')); window.note = this; }
 	close() { window.dismissed = true; }

@@ -9,7 +9,7 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
-// ears replaces the speech of the browser: what is heard comes from the test, and what is said is kept.
+// ears replaces the speech functions of the browser. The test speaks, and reads the spoken text.
 const ears = `window.webkitSpeechRecognition = window.SpeechRecognition = class {
 	start() { window.ear = this; }
 	stop() { this.onend(); }

@@ -14,7 +14,7 @@ import (
 )
 
 // A conversation continues from an earlier message in a branch, in other words or with another
-// model. The branch knows what was said before, works on the same files, and survives a kill; the
+// model. The branch has the earlier messages, works on the same files, and survives a kill; the
 // other conversation stays as it is.
 func TestAConversationContinuesFromAnEarlierMessage(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestAConversationContinuesFromAnEarlierMessage(t *testing.T) {
 	}
 	edit := map[string]any{"before": second.MessageID, "content": "blue"}
 	blue := branch(edit, http.StatusCreated, "Idempotency-Key", "k")
-	s.Kill() // what was accepted is answered
+	s.Kill() // the accepted branch is answered all the same
 	s.Restart()
 	if again := branch(edit, http.StatusCreated, "Idempotency-Key", "k"); again != blue {
 		t.Errorf("a repeated call branches again: %+v, want %+v", again, blue)
