@@ -3,36 +3,21 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"lilac/internal/agent/builtin"
 	"lilac/internal/agent/egress"
-	"lilac/internal/agent/rundir"
-	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
 	"lilac/internal/agent/web"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
-	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/callables"
 	"lilac/internal/serve/mcpserver"
 	"lilac/internal/serve/toolserver"
-	"lilac/internal/serve/toolwire"
 	"lilac/internal/store"
-)
-
-// The paths of the tool server's socket and of the command tools in a sandbox. The directory
-// of the command is in the PATH.
-const (
-	toolSocket  = "/run/lilac/tools.sock"
-	toolProgram = "/run/lilac/bin/tools"
 )
 
 // entryCall is the kind of journal entry for a call by a command.
@@ -41,35 +26,24 @@ const entryCall = "call"
 // toolService is the tool server for commands, with its listeners.
 type toolService struct {
 	*base
-	server   *toolserver.Server
-	endpoint *toolserver.Endpoint
+	toolSockets
+	server *toolserver.Server
 	// operators holds the tokens with which people call the callables.
 	operators *toolserver.Operators
 	// foreign makes callables of the tools of MCP servers.
 	foreign *callables.MCP
-	// sockets is the directory with the sockets of the tool server and the proxy.
-	sockets *rundir.Dir
-	// confined reports that commands see only bound paths, not the files of the machine.
-	confined bool
-	// executable is the path of this program. programs is a directory with a link "tools" to
-	// it, for unconfined commands.
-	executable, programs string
 }
 
 var _ builtin.Access = (*toolService)(nil)
 
 // open listens for calls. After an error, close must be called as well.
 func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err error) {
-	c.confined = c.Config.Sandbox.Mode != sandbox.ModeOff
 	c.operators = &toolserver.Operators{DB: c.db, Table: store.OperatorTokens{}}
-	if c.sockets, err = rundir.Open(c.Config.DataDir); err != nil {
+	if err = c.toolSockets.open(c.Config); err != nil {
 		return err
 	}
-	if c.executable, err = os.Executable(); err != nil {
-		return fmt.Errorf("find our own program: %w", err)
-	}
 	c.memory = MemoryOf(c.Config)
-	c.mcp = newMCP(c.base, c.sockets.Path)
+	c.mcp = newMCP(c.base, c.dir.Path)
 	c.foreign = &callables.MCP{Servers: c.mcp, Keep: files.Keep, Forms: forms{c.base}}
 	c.server, err = toolserver.New(toolserver.Options{
 		Callables: c.families(files), Source: c.foreign,
@@ -79,57 +53,7 @@ func (c *toolService) open(ctx context.Context, files *builtin.Attachments) (err
 	if err != nil {
 		return fmt.Errorf("build the tool server: %w", err)
 	}
-	if c.confined && agentDecides(c.Config, c.sockets.Path) {
-		return fault.InvalidField("sandbox.writable", "The agent may write in the directory that holds %s, the sockets of its commands, and could put a link in their place. Set XDG_RUNTIME_DIR or TMPDIR to another directory.", c.sockets.Path)
-	}
-	if c.confined && agentDecides(c.Config, c.executable) {
-		if c.executable, err = copyProgram(c.executable, c.sockets.Path); err != nil {
-			return err
-		}
-	}
-	if c.endpoint, err = toolserver.Listen(ctx, c.sockets.Path, c.Config.Tools.Addr); err != nil {
-		return err
-	}
-	if c.confined {
-		return nil
-	}
-	c.programs = filepath.Join(c.sockets.Path, "bin")
-	if err := errors.Join(os.Mkdir(c.programs, 0o700), os.Symlink(c.executable, filepath.Join(c.programs, filepath.Base(toolProgram)))); err != nil {
-		return fmt.Errorf("make the command tools: %w", err)
-	}
-	return nil
-}
-
-// close removes the sockets.
-func (c *toolService) close() error {
-	var errs []error
-	if c.endpoint != nil {
-		errs = append(errs, c.endpoint.Close())
-	}
-	if c.sockets != nil {
-		errs = append(errs, c.sockets.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// copyProgram copies this program to a directory where the agent cannot replace it. If the
-// agent replaced the program by a link, commands would see the target of the link.
-func copyProgram(program, dir string) (copied string, err error) {
-	from, err := os.Open(program)
-	if err != nil {
-		return "", fmt.Errorf("open our own program: %w", err)
-	}
-	defer from.Close()
-	copied = filepath.Join(dir, filepath.Base(toolProgram))
-	to, err := os.OpenFile(copied, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
-	if err != nil {
-		return "", fmt.Errorf("copy our own program: %w", err)
-	}
-	_, err = io.Copy(to, from)
-	if err := errors.Join(err, to.Close()); err != nil {
-		return "", fmt.Errorf("copy our own program: %w", err)
-	}
-	return copied, nil
+	return c.listen(ctx, c.Config, c.Config.Tools.Addr)
 }
 
 // callableSurfaces returns the surfaces that callables can access, those with aliases first.
@@ -218,18 +142,7 @@ func (c *toolService) mint(g toolserver.Grant) (builtin.Pass, error) {
 	if err != nil {
 		return builtin.Pass{}, err
 	}
-	pass := builtin.Pass{Close: revoke, Env: []string{toolwire.EnvToken + "=" + token}}
-	if !c.confined {
-		pass.Env = append(pass.Env, toolwire.EnvSocket+"="+c.endpoint.Socket, sandbox.WithPrograms(c.programs))
-		return pass, nil
-	}
-	pass.Env = append(pass.Env, toolwire.EnvSocket+"="+toolSocket)
-	pass.Binds = []sandbox.Bind{{Source: c.endpoint.Socket, Target: toolSocket}}
-	// Commands still run, without tools, if this program was replaced or is hidden.
-	if _, err := os.Stat(c.executable); err == nil && !within(c.executable, c.Config.DataDir) {
-		pass.Binds = append(pass.Binds, sandbox.Bind{Source: c.executable, Target: toolProgram})
-	}
-	return pass, nil
+	return c.pass(token, revoke), nil
 }
 
 // permit applies the policy to a call by a command, or with an operator's token.

@@ -65,8 +65,8 @@ func (c taskCommands) Run(ctx context.Context, t task.Task, out io.Writer) (task
 		return task.Exit{}, err
 	}
 	call := tool.Call{ID: t.ID, RequestID: t.RequestID, SessionID: t.SessionID, Client: t.Client, Grant: t.Grant, Workspace: workspace}
-	ended, _, err := c.shell.Run(ctx, call, builtin.Line{Command: t.Command, Dir: t.Dir, Output: out})
-	return task.Exit{Code: ended.ExitCode, Exceeded: builtin.ExceededText(ended.Exceeded)}, err
+	ended, err := c.shell.Run(ctx, call, builtin.Line{Command: t.Command, Dir: t.Dir, Output: out})
+	return task.Exit{Code: ended.ExitCode, Exceeded: ended.Killed()}, err
 }
 
 // taskAccess gives the command of a task its own read-only token, which is valid as long as the

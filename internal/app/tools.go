@@ -40,7 +40,7 @@ func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
 	if b.workspaces, err = b.openWorkspaces(); err != nil {
 		return nil, err
 	}
-	opts, err := toolOptions(b.Config, b.box, b.callables.sockets.Path, files, b.callables, b.Logger)
+	opts, err := toolOptions(b.Config, b.box, b.callables.dir.Path, files, b.callables, b.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
 )
 
@@ -48,7 +47,7 @@ type bash struct {
 func (b *bash) run(ctx context.Context, call tool.Call, in bashInput) (tool.Result, error) {
 	timeout := min(cmp.Or(in.Timeout, bashTimeout), b.longest)
 	out := tool.NewOutput(b.shell.ws.in(call.Workspace).dir, call.ID, tool.Limits{})
-	ended, denied, err := b.shell.Run(ctx, call, Line{
+	ended, err := b.shell.Run(ctx, call, Line{
 		Command: in.Command, Dir: in.Dir, Timeout: time.Duration(timeout) * time.Second,
 		Output: &progress{out: out, show: call.Progress},
 	})
@@ -56,7 +55,7 @@ func (b *bash) run(ctx context.Context, call tool.Call, in bashInput) (tool.Resu
 	if text == "" {
 		text = "(no output)"
 	}
-	for _, target := range denied {
+	for _, target := range ended.Denied {
 		text += "\n[network: " + target + " is not allowed]"
 	}
 	result := tool.Result{Text: text}
@@ -69,9 +68,9 @@ func (b *bash) run(ctx context.Context, call tool.Call, in bashInput) (tool.Resu
 	case ended.TimedOut:
 		result.Failed = true
 		result.Text += fmt.Sprintf("\n\n[timed out after %d s: the command was killed with everything it had started]", timeout)
-	case ended.Exceeded != "":
+	case ended.Killed() != "":
 		result.Failed = true
-		result.Text += "\n\n[" + ExceededText(ended.Exceeded) + ": the command was killed with everything it had started]"
+		result.Text += "\n\n[" + ended.Killed() + ": the command was killed with everything it had started]"
 	case ended.ExitCode != 0:
 		result.Failed = true
 		result.Text += "\n\n[" + exitText(ended) + "]"
@@ -79,7 +78,7 @@ func (b *bash) run(ctx context.Context, call tool.Call, in bashInput) (tool.Resu
 	return result, nil
 }
 
-func exitText(r sandbox.Result) string {
+func exitText(r Ended) string {
 	if r.ExitCode > 128 && r.ExitCode < 128+65 {
 		return fmt.Sprintf("exit code %d: killed by signal %d", r.ExitCode, r.ExitCode-128)
 	}

@@ -51,6 +51,8 @@ type Options struct {
 	Env []string
 	// Access grants each command its own access, such as a token; nil grants none.
 	Access Access
+	// Nodes chooses the machine on which a command runs; nil means this one.
+	Nodes  Nodes
 	Logger *slog.Logger
 }
 

@@ -15,6 +15,22 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
+// Nodes chooses the machine on which a command runs.
+type Nodes interface {
+	// Run runs a line for a call on another machine, or calls here, which runs it on this one.
+	Run(ctx context.Context, call tool.Call, l Line, here func() (Ended, error)) (Ended, error)
+}
+
+// Ended is the end of a command.
+type Ended struct {
+	sandbox.Result
+	// Denied lists the targets in the network that were refused, if commands may reach hosts.
+	Denied []string
+	// Lost reports that the machine that ran the command was lost. The command has ended, but
+	// nobody knows how.
+	Lost bool
+}
+
 // Shell runs bash commands in the sandbox under one policy.
 type Shell struct {
 	ws     *workspace
@@ -25,6 +41,7 @@ type Shell struct {
 	egress *egress.Proxy
 	access Access
 	home   func(sessionID string) (string, error)
+	nodes  Nodes
 }
 
 // Line is a command for a [Shell].
@@ -36,6 +53,8 @@ type Line struct {
 	Output io.Writer
 	// Timeout limits the command; zero means that only the context does.
 	Timeout time.Duration
+	// Access replaces the access of the shell; nil means that one.
+	Access Access
 }
 
 // NewShell returns a shell with the same policy as the tool bash.
@@ -53,7 +72,7 @@ func newShell(ws *workspace, opts Options) *Shell {
 		box = sandbox.Refusing(fault.New(fault.Unavailable, "Commands cannot be run: no sandbox was set up."))
 	}
 	return &Shell{
-		ws: ws, box: box, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), env: slices.Clone(opts.Env), egress: opts.Egress, access: opts.Access, home: opts.Home,
+		ws: ws, box: box, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), env: slices.Clone(opts.Env), egress: opts.Egress, access: opts.Access, home: opts.Home, nodes: opts.Nodes,
 		policy: sandbox.Policy{
 			Workspace: ws.dir, Hidden: slices.Clone(opts.Hidden), Masked: slices.Clone(opts.Masked), Binds: slices.Clone(opts.Binds),
 			Limits: opts.Limits, TmpBytes: opts.TmpBytes,
@@ -79,60 +98,75 @@ func (s *Shell) Check(workspace string, l Line) (dir string, err error) {
 	return s.ws.in(workspace).rel(l.Dir)
 }
 
-// Run runs a line for a call. If commands may reach hosts, the line has its own gate,
-// and denied lists the targets that were refused. ended and err are those of
+// Run runs a line for a call, on the machine that the nodes choose. The error is that of
 // [sandbox.Sandbox].
-func (s *Shell) Run(ctx context.Context, call tool.Call, l Line) (ended sandbox.Result, denied []string, err error) {
+func (s *Shell) Run(ctx context.Context, call tool.Call, l Line) (Ended, error) {
 	dir, err := s.Check(call.Workspace, l)
 	if err != nil {
-		return ended, nil, err
+		return Ended{}, err
 	}
-	ended, denied, err = s.confined(ctx, call, sandbox.Command{Argv: []string{"bash", "-c", l.Command}, Dir: dir, Stdout: l.Output, Timeout: l.Timeout})
-	if fault.KindOf(err) == fault.Unavailable && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "sandbox_unavailable", "sandbox", s.box.Name(), "error", err)
+	here := func() (Ended, error) {
+		ended, err := s.confined(ctx, call, l.Access, sandbox.Command{Argv: []string{"bash", "-c", l.Command}, Dir: dir, Stdout: l.Output, Timeout: l.Timeout})
+		if fault.KindOf(err) == fault.Unavailable && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "sandbox_unavailable", "sandbox", s.box.Name(), "error", err)
+		}
+		return ended, err
 	}
-	return ended, denied, err
+	if s.nodes == nil {
+		return here()
+	}
+	if call.Workspace == "" {
+		call.Workspace = s.ws.dir
+	}
+	return s.nodes.Run(ctx, call, l, here)
 }
 
-func (s *Shell) confined(ctx context.Context, call tool.Call, cmd sandbox.Command) (ended sandbox.Result, denied []string, err error) {
+func (s *Shell) confined(ctx context.Context, call tool.Call, access Access, cmd sandbox.Command) (ended Ended, err error) {
 	policy, ws := s.policy, s.ws.in(call.Workspace)
 	policy.Workspace, policy.Own = ws.dir, ws.own
 	if s.home != nil {
 		if policy.Home, err = s.home(call.SessionID); err != nil {
-			return ended, nil, err
+			return ended, err
 		}
 	}
 	cmd.Env = append(slices.Clone(s.env),
 		"LILAC_REQUEST_ID="+call.RequestID, "LILAC_SESSION_ID="+call.SessionID, "LILAC_REQUEST_CLIENT="+call.Client)
-	if s.access != nil {
-		pass, err := s.access.Open(call)
+	if access == nil {
+		access = s.access
+	}
+	if access != nil {
+		pass, err := access.Open(call)
 		if err != nil {
-			return ended, nil, err
+			return ended, err
 		}
 		defer pass.Close()
 		cmd.Env = append(cmd.Env, pass.Env...)
 		policy.Binds = slices.Concat(policy.Binds, pass.Binds)
 	}
 	if s.egress == nil {
-		ended, err = s.box.Run(ctx, cmd, policy)
-		return ended, nil, err
+		ended.Result, err = s.box.Run(ctx, cmd, policy)
+		return ended, err
 	}
 	gate, err := s.egress.Open(ctx, s.log.With("request_id", call.RequestID, "session_id", call.SessionID))
 	if err != nil {
-		return ended, nil, err
+		return ended, err
 	}
 	policy.Proxy = gate.Path()
 	cmd.Env = append(cmd.Env, egress.GitEnvironment(s.egress.Rules())...)
-	ended, err = s.box.Run(ctx, cmd, policy)
-	return ended, gate.Denied(), errors.Join(err, gate.Close())
+	ended.Result, err = s.box.Run(ctx, cmd, policy)
+	ended.Denied = gate.Denied()
+	return ended, errors.Join(err, gate.Close())
 }
 
-// ExceededText describes the limit for which a command was killed.
-func ExceededText(what sandbox.Exceeded) string {
+// Killed says why the command was killed, or returns "" if it was not.
+func (e Ended) Killed() string {
+	if e.Lost {
+		return "the machine that ran it was lost, so that it is not known what the command did"
+	}
 	return map[sandbox.Exceeded]string{
 		sandbox.ExceededMemory:    "it used more memory than a command may",
 		sandbox.ExceededProcesses: "it started more processes than a command may",
 		sandbox.ExceededDisk:      "it wrote more to the disk than a command may, or the disk is nearly full",
 		sandbox.ExceededOutput:    "it printed more than a command may",
-	}[what]
+	}[e.Exceeded]
 }

@@ -32,14 +32,14 @@ func nodesCommand(c *cli) *cobra.Command {
 				if n.Active {
 					state = "active"
 				}
-				rows = append(rows, []string{n.Host + "/" + n.PID, state, cmp.Or(n.Version, "-"), n.Addr, when(n.Since), ago(n.Seen)})
+				rows = append(rows, []string{n.Host + "/" + n.PID, state, cmp.Or(n.Version, "-"), n.Addr, when(n.Since), ago(n.SilentMS)})
 			}
 			return c.table("NODE STATE VERSION ADDRESS SINCE SEEN", rows)
 		}),
 	})
 }
 
-// ago says how long ago a time in Unix milliseconds was.
+// ago says how many milliseconds ago something was.
 func ago(ms int64) string {
-	return max(0, time.Since(time.UnixMilli(ms))).Round(time.Second).String() + " ago"
+	return max(0, time.Duration(ms)*time.Millisecond).Round(time.Second).String() + " ago"
 }

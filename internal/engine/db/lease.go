@@ -48,8 +48,12 @@ type LeaseOptions struct {
 	Waiting func(reason error)
 	// NoWait returns an error instead of waiting.
 	NoWait bool
-	// Addr and Version describe this process to [Nodes].
-	Addr, Version string
+	// Addr, NodeURL and Version describe this process to [Nodes]: the address that it listens on, and
+	// the one at which other nodes reach it, or "".
+	Addr, NodeURL, Version string
+	// Active is called while the process waits, with the URL at which the active node is reached,
+	// or "" if it is not known. It may be nil.
+	Active func(url string)
 	// Duration replaces [LeaseDuration] in tests.
 	Duration time.Duration
 }
@@ -143,6 +147,13 @@ func (l *Lease) await(ctx context.Context) (taken time.Time, err error) {
 			}
 		}
 		first = false
+		if l.opt.Active != nil {
+			url := ""
+			if busy != nil {
+				url = busy.url
+			}
+			l.opt.Active(url)
+		}
 		if reason := waitingFor(busy, err); reason != said {
 			said = reason
 			l.opt.Logger.Info("standby: waiting for the database", "reason", reason, "error", err)
@@ -180,7 +191,7 @@ func endsWaiting(err error, first bool) bool {
 }
 
 // leaseHeld says that another process has the lease.
-type leaseHeld struct{ node string }
+type leaseHeld struct{ node, url string }
 
 func (h *leaseHeld) Error() string { return "the lease belongs to " + h.node }
 
@@ -196,21 +207,21 @@ func (l *Lease) try(ctx context.Context, prepared *bool) error {
 	if inUse != nil && fault.KindOf(inUse) != fault.Conflict {
 		return inUse
 	}
-	rows, err := l.ask(ctx, `WITH before AS (SELECT holder FROM leases WHERE name = 'writer'),
+	rows, err := l.ask(ctx, `WITH before AS (SELECT holder, coalesce((SELECT url FROM nodes WHERE name = holder), '') AS url FROM leases WHERE name = 'writer'),
 		taken AS (UPDATE leases SET holder = $1, locked = $2, until = clock_timestamp() + $3 * interval '1 millisecond'
 			WHERE name = 'writer' AND (holder = '' OR until < clock_timestamp() OR locked <> '' AND locked = $2) RETURNING 1)
-		SELECT before.holder, (SELECT count(*) FROM taken) FROM before`,
+		SELECT before.holder, (SELECT count(*) FROM taken), before.url FROM before`,
 		l.holder, l.locked, strconv.FormatInt(l.opt.Duration.Milliseconds(), 10))
 	if err != nil {
 		return err
 	}
-	if len(rows) != 1 || len(rows[0]) != 2 {
+	if len(rows) != 1 || len(rows[0]) != 3 {
 		*prepared = false // the tables were removed
 		return errors.New("the table of leases is empty")
 	}
 	before := string(rows[0][0])
 	if string(rows[0][1]) == "0" {
-		return &leaseHeld{before}
+		return &leaseHeld{before, string(rows[0][2])}
 	}
 	if inUse == nil {
 		return nil
@@ -322,6 +333,9 @@ func (l *Lease) Err() error {
 	return l.err
 }
 
+// Node returns the name of this process in the list of [Nodes].
+func (l *Lease) Node() string { return l.holder }
+
 // Release ends the lease, so that a waiting process takes over at once.
 func (l *Lease) Release() error {
 	l.stop()
@@ -342,7 +356,7 @@ func (e *postgresEngine) prepare(ctx context.Context, known []Migration) error {
 		return err
 	}
 	var missing bool
-	if err := (reader{ctx, e.write}).QueryRow("SELECT to_regclass('leases') IS NULL OR to_regclass('nodes') IS NULL").Scan(&missing); err != nil || !missing {
+	if err := (reader{ctx, e.write}).QueryRow("SELECT count(*) = 0 FROM pg_attribute WHERE attrelid = to_regclass('nodes') AND attname = 'cpus'").Scan(&missing); err != nil || !missing {
 		return err
 	}
 	if err := e.write.script(ctx, postgresOwnership); err != nil {

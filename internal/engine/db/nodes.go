@@ -3,16 +3,24 @@ package db
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // Node is a process that uses a database on PostgreSQL: the one that works, or one that waits.
 type Node struct {
+	// Name identifies the process.
+	Name string `json:"name"`
 	// Host and PID are those of the process, and Addr is the address that it listens on.
 	Host string `json:"host"`
 	PID  string `json:"pid"`
 	Addr string `json:"addr"`
+	// URL is the address at which the other nodes reach it; "" if they do not.
+	URL string `json:"url,omitempty"`
+	// CPUs is the number of its processors.
+	CPUs int `json:"cpus"`
 	// Version is that of Lilac.
 	Version string `json:"version"`
 	// Active reports that the process owns the database; others wait.
@@ -21,6 +29,8 @@ type Node struct {
 	// clock of the database.
 	Since int64 `json:"since"`
 	Seen  int64 `json:"seen"`
+	// SilentMS is the time since then.
+	SilentMS int64 `json:"silentMs"`
 }
 
 const (
@@ -39,8 +49,8 @@ func (l *Lease) signal(ctx context.Context) {
 		return
 	}
 	l.signalled = time.Now()
-	_, err := l.ask(ctx, `INSERT INTO nodes (name, addr, version, since, seen) VALUES ($1, $2, $3, `+millisNow+`, `+millisNow+`)
-		ON CONFLICT (name) DO UPDATE SET seen = excluded.seen`, l.holder, l.opt.Addr, l.opt.Version)
+	_, err := l.ask(ctx, `INSERT INTO nodes (name, addr, version, url, cpus, since, seen) VALUES ($1, $2, $3, $4, $5, `+millisNow+`, `+millisNow+`)
+		ON CONFLICT (name) DO UPDATE SET seen = excluded.seen`, l.holder, l.opt.Addr, l.opt.Version, l.opt.NodeURL, strconv.Itoa(runtime.GOMAXPROCS(0)))
 	if err == nil {
 		_, err = l.ask(ctx, fmt.Sprintf(`DELETE FROM nodes WHERE seen < %s - %d`, millisNow, nodeGone.Milliseconds()))
 	}
@@ -59,7 +69,7 @@ func (l *Lease) leave() {
 // Nodes returns the processes that use a database on PostgreSQL, the active one first. Only they
 // have the table.
 func Nodes(q Queryer) (out []Node, err error) {
-	rows, err := q.Query(`SELECT name, addr, version, since, seen, CASE WHEN name = (SELECT holder FROM leases WHERE name = 'writer') THEN 1 ELSE 0 END AS active
+	rows, err := q.Query(`SELECT name, addr, url, cpus, version, since, seen, `+millisNow+` - seen, CASE WHEN name = (SELECT holder FROM leases WHERE name = 'writer') THEN 1 ELSE 0 END AS active
 		FROM nodes ORDER BY active DESC, since, name`)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -67,12 +77,11 @@ func Nodes(q Queryer) (out []Node, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		var n Node
-		var name string
 		var active int64
-		if err := rows.Scan(&name, &n.Addr, &n.Version, &n.Since, &n.Seen, &active); err != nil {
+		if err := rows.Scan(&n.Name, &n.Addr, &n.URL, &n.CPUs, &n.Version, &n.Since, &n.Seen, &n.SilentMS, &active); err != nil {
 			return nil, fmt.Errorf("list processes: %w", err)
 		}
-		n.Host, n.PID, _ = strings.Cut(name, "/")
+		n.Host, n.PID, _ = strings.Cut(n.Name, "/")
 		n.PID, _, _ = strings.Cut(n.PID, "/")
 		n.Active = active == 1
 		out = append(out, n)
