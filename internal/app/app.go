@@ -57,8 +57,10 @@ type Options struct {
 
 	// restart stops the program with a cause; nil if nobody would start it again.
 	restart context.CancelCauseFunc
-	// lease is the ownership of the database on PostgreSQL; nil on SQLite.
+	// lease is the ownership of the database on PostgreSQL; nil on SQLite. port is the address
+	// that the process listens on, also while it waits; nil on SQLite, where it never waits.
 	lease *db.Lease
+	port  *port
 }
 
 // Run runs the whole program until ctx ends or a component fails. It returns nil after a

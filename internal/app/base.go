@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lilac/internal/agent/mcpclient"
+	"lilac/internal/agent/remote"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/memory"
@@ -49,6 +50,8 @@ type cores struct {
 	memory *memory.Store
 	// mcp are the MCP servers.
 	mcp *mcpclient.Servers
+	// remote are the nodes that commands can run on; nil if there is only this one.
+	remote *remote.Nodes
 	// homes are the home directories of commands.
 	homes *homes
 	// workspaces are the sessions' own workspaces.

@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// homesDir is the directory of all homes in the data directory.
-	homesDir = "homes"
 	// legacyDir keeps the settings that commands had when all sessions shared a home.
 	legacyDir = ".before"
 	// sinceFile contains the time from which on sessions have homes of their own. It is
@@ -48,10 +46,10 @@ type homes struct {
 	before func(sessionID string, t time.Time) (bool, error)
 }
 
-// openHomes opens the homes in the data directory, and keeps the settings of the former common
+// openHomes opens the homes in a directory, and keeps the settings of the former common
 // home if that has not happened yet.
-func openHomes(dataDir, workspace string, before func(string, time.Time) (bool, error)) (*homes, error) {
-	h := &homes{sessionDirs: sessionDirs{filepath.Join(dataDir, homesDir)}, before: before}
+func openHomes(dir, workspace string, before func(string, time.Time) (bool, error)) (*homes, error) {
+	h := &homes{sessionDirs: sessionDirs{dir}, before: before}
 	if err := h.open(workspace); err != nil {
 		return nil, fmt.Errorf("open home directories: %w", err)
 	}

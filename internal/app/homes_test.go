@@ -39,14 +39,14 @@ func has(t *testing.T, dir, name string) bool {
 // New ones begin with none, so what one session left there reaches no other.
 func TestSessionsFromBeforeKeepTheirSettings(t *testing.T) {
 	data, workspace, before := homesWorld(t)
-	if _, err := openHomes(data, workspace, before); err != nil {
+	if _, err := openHomes(filepath.Join(data, "homes"), workspace, before); err != nil {
 		t.Fatal(err)
 	}
 	// A session that changes the old place afterwards changes no home.
 	if err := os.WriteFile(filepath.Join(workspace, ".gitconfig"), []byte("[alias]\n\tst = !evil\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := openHomes(data, workspace, before) // nor after a restart
+	h, err := openHomes(filepath.Join(data, "homes"), workspace, before) // nor after a restart
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestSessionsFromBeforeKeepTheirSettings(t *testing.T) {
 // A process that is killed while it keeps the settings does so again at the next start.
 func TestKeepingTheSettingsIsResumed(t *testing.T) {
 	data, workspace, before := homesWorld(t)
-	dir := filepath.Join(data, homesDir)
+	dir := filepath.Join(data, "homes")
 	for _, path := range []string{partialPrefix + "1/.gitconfig", legacyDir + "/half"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestKeepingTheSettingsIsResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h, err := openHomes(data, workspace, before)
+	h, err := openHomes(filepath.Join(data, "homes"), workspace, before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,14 +110,14 @@ func TestKeepingTheSettingsIsResumed(t *testing.T) {
 
 func TestHomesOfDeletedSessionsAreRemoved(t *testing.T) {
 	data, workspace, before := homesWorld(t)
-	h, err := openHomes(data, workspace, before)
+	h, err := openHomes(filepath.Join(data, "homes"), workspace, before)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var dirs []string
 	for _, id := range []string{"kept", "deleted", "../../escape"} {
 		dir, err := h.of(id)
-		if err != nil || filepath.Dir(dir) != filepath.Join(data, homesDir) {
+		if err != nil || filepath.Dir(dir) != filepath.Join(data, "homes") {
 			t.Fatal(dir, err)
 		}
 		dirs = append(dirs, dir)
@@ -125,7 +125,7 @@ func TestHomesOfDeletedSessionsAreRemoved(t *testing.T) {
 	if err := h.sweep(func(id string) (bool, error) { return id == "kept", nil }); err != nil {
 		t.Fatal(err)
 	}
-	if !has(t, dirs[0], ".") || has(t, dirs[1], ".") || !has(t, dirs[2], ".") || !has(t, filepath.Join(data, homesDir), legacyDir) {
+	if !has(t, dirs[0], ".") || has(t, dirs[1], ".") || !has(t, dirs[2], ".") || !has(t, filepath.Join(data, "homes"), legacyDir) {
 		t.Errorf("wrong homes are left")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"lilac/internal/agent/remote"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
@@ -69,6 +70,10 @@ func newWebServer(b *base, health *monitoring) *webServer {
 
 // listen listens on the configured address.
 func (w *webServer) listen(ctx context.Context) (err error) {
+	if w.port != nil {
+		w.listener = w.port.share()
+		return nil
+	}
 	w.listener, err = listenOn(ctx, w.Config.Addr)
 	return err
 }
@@ -92,7 +97,7 @@ func (w *webServer) readToken() (err error) {
 func (w *webServer) build() {
 	stopping, stop := context.WithCancel(context.Background())
 	w.stopping = stop
-	w.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(w.Seams.HTTP.around(httpapi.New(httpapi.Options{
+	w.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(w.besideNodes(w.Seams.HTTP.around(httpapi.New(httpapi.Options{
 		DB: w.db, Bus: w.bus, Blobs: w.blobs,
 		Tables:    &httpapi.Tables{Inbox: w.store.Inbox, Sessions: w.store.Sessions, Questions: store.Tasks{}, Branches: store.Branches{}, Accepted: store.AcceptedMessages{}, History: w.store.History, Requests: w.store.Requests, Files: w.store.Files},
 		FileBytes: int64(w.Config.Attachments.MaxBytes), TotalBytes: int64(w.Config.Attachments.MaxTotal),
@@ -110,8 +115,8 @@ func (w *webServer) build() {
 		MCPServer: w.callables.overMCP(),
 		OpenAI:    w.openAI(stopping),
 		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
-		Logger: w.Logger, Now: time.Now, Nodes: w.nodes(),
-	})))
+		Logger: w.Logger, Now: time.Now, Nodes: w.nodes(), FromNode: w.fromNode(),
+	}))))
 	w.server.ErrorLog = slog.NewLogLogger(w.Logger.Handler(), slog.LevelDebug)
 }
 
@@ -126,8 +131,38 @@ func (w *webServer) nodes() func(ctx context.Context) ([]db.Node, error) {
 			out, err = db.Nodes(q)
 			return err
 		})
+		if w.remote != nil {
+			for i := range out {
+				out[i].Trouble = w.remote.Trouble(out[i].Name)
+			}
+		}
 		return out, err
 	}
+}
+
+// fromNode returns what recognizes requests that a waiting node passes on; nil without nodes.
+func (w *webServer) fromNode() func(r *http.Request) bool {
+	if w.remote == nil {
+		return nil
+	}
+	key := remote.Key(w.token)
+	return func(r *http.Request) bool { return remote.HasKey(r, key) }
+}
+
+// besideNodes also accepts the calls of commands that run on other nodes.
+func (w *webServer) besideNodes(next http.Handler) http.Handler {
+	fromNode := w.fromNode()
+	if fromNode == nil {
+		return next
+	}
+	calls := http.StripPrefix(toolsPath, w.callables.server.Handler())
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, toolsPath+"/") && fromNode(r) {
+			calls.ServeHTTP(rw, r)
+			return
+		}
+		next.ServeHTTP(rw, r)
+	})
 }
 
 // pairings returns the pairings of the platform that has them; nil without one.

@@ -167,7 +167,7 @@ func TestMCP(ctx context.Context, cfg *config.Config, key string) (out MCPTrial,
 	box := sandbox.Start(ctx, sandbox.Mode(cfg.Sandbox.Mode))
 	defer func() { _ = box.Wait() }()
 	o := mcpOptions(cfg, box, dir)
-	homes := &homes{sessionDirs: sessionDirs{filepath.Join(cfg.DataDir, homesDir)}}
+	homes := &homes{sessionDirs: sessionDirs{config.HomesDir(cfg)}}
 	o.Home = homes.ofServer
 	servers := mcpclient.New(o)
 	servers.Set(map[string]mcpclient.ServerConfig{key: entry})

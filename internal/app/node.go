@@ -7,13 +7,16 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"lilac/internal/agent/remote"
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/connlimit"
+	"lilac/internal/serve/forward"
 	"lilac/internal/serve/httpapi"
 	"lilac/internal/store"
 	"lilac/internal/telemetry/logs"
@@ -25,10 +28,16 @@ func migrations() []db.Migration { return slices.Concat(sqlitebus.Migrations, st
 
 // runNode runs the program whenever this process owns the database on PostgreSQL, and waits
 // as a standby while another process does. It returns nil after a graceful stop.
-func runNode(ctx context.Context, o Options) error {
+func runNode(ctx context.Context, o Options) (ended error) {
 	if o.Secrets == nil {
 		o.Secrets = &logs.Secrets{}
 	}
+	l, err := listenOn(ctx, o.Config.Addr)
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
+	o.port = openPort(l)
+	defer func() { ended = errors.Join(ended, o.port.close()) }()
 	for {
 		o.Secrets.Add(o.Config.Secrets()...)
 		again, err := runTurn(ctx, o)
@@ -83,48 +92,127 @@ func runTurn(ctx context.Context, o Options) (again bool, err error) {
 // leaseLost reports whether another process may own the database now.
 func (o *Options) leaseLost() bool { return o.lease != nil && o.lease.Err() != nil }
 
-// standby answers HTTP requests while the process waits.
+// standby is the process while it waits. It answers HTTP requests and, if it is one of several
+// nodes, passes them on to the active node and runs commands for it.
 type standby struct {
+	*Options
 	server *http.Server
 	served chan struct{}
 	reason atomic.Pointer[string]
+	// forwarder is nil if the other nodes do not reach this one.
+	forwarder *forward.Forwarder
+	// streams ends the event streams that are passed on.
+	streams    context.Context
+	endStreams context.CancelFunc
+	// worker runs commands; nil until the data directory is locked.
+	worker atomic.Pointer[worker]
+	// noWorker is why there is no worker, so that it is not tried again and again.
+	noWorker error
 }
 
-const anotherIsActive = "Another process is active; this one takes over when that one ends."
+const (
+	anotherIsActive = "Another process is active; this one takes over when that one ends."
+	// leaveLimit limits the time for requests that are passed on to finish before this process
+	// becomes the active one.
+	leaveLimit = time.Second
+)
 
-func newStandby(ctx context.Context, o Options) (*standby, error) {
-	l, err := listenOn(ctx, o.Config.Addr)
-	if err != nil {
-		return nil, err
-	}
-	s := &standby{served: make(chan struct{})}
+func newStandby(o *Options) *standby {
+	s := &standby{Options: o, served: make(chan struct{})}
+	s.streams, s.endStreams = context.WithCancel(context.Background())
 	s.setReason("The database is being opened.")
-	s.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(httpapi.Standby(o.Version, func() string { return *s.reason.Load() }))
+	opt := httpapi.StandbyOptions{Version: o.Version, Reason: func() string { return *s.reason.Load() }}
+	mux := http.NewServeMux()
+	if o.Config.Node.URL != "" {
+		s.forwarder = forward.New(forward.Options{
+			KeyHeader: remote.KeyHeader, Key: remote.Key(o.Config.Token.Reveal()), TrustedProxies: o.Config.Proxies(), Logger: o.Logger,
+		})
+		opt.Forward, opt.Ready = s.passOn(s.forwarder.Handler("")), s.forwarder.Ready
+		mux.HandleFunc("/node/", s.serveNode)
+	}
+	mux.Handle("/", httpapi.Standby(opt))
+	s.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(mux)
 	s.server.ErrorLog = slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)
 	go func() {
 		defer close(s.served)
-		_ = s.server.Serve(connlimit.Listener(l, maxConnections())) // ends with close
+		_ = s.server.Serve(connlimit.Listener(o.port.share(), maxConnections())) // ends with close
 	}()
-	return s, nil
+	return s
+}
+
+// passOn passes the requests of clients on, but not those that another node has passed on.
+func (s *standby) passOn(next http.Handler) http.Handler {
+	refuse := httpapi.Standby(httpapi.StandbyOptions{Version: s.Version, Reason: func() string { return *s.reason.Load() }})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(remote.KeyHeader) != "" || r.URL.Path == "/metrics" { // each node has its own metrics
+			refuse.ServeHTTP(w, r)
+			return
+		}
+		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") || r.URL.Path == "/events" {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(s.streams, cancel)()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveNode serves the other nodes.
+func (s *standby) serveNode(w http.ResponseWriter, r *http.Request) {
+	if at := s.worker.Load(); at != nil && strings.HasPrefix(r.URL.Path, remote.Path) {
+		at.server.ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, "This node does not run commands.", http.StatusServiceUnavailable)
+}
+
+// around takes note of the active node.
+func (s *standby) around(ctx context.Context, a db.Around) {
+	if s.forwarder == nil {
+		return
+	}
+	s.forwarder.SetActive(a.ActiveURL)
+	if !a.DirLocked || s.noWorker != nil || s.worker.Load() != nil {
+		return
+	}
+	w, err := openWorker(ctx, s.Options, a.Name, s.forwarder.Handler(toolsPath))
+	if s.noWorker = err; err != nil {
+		s.Logger.Error("this node runs no commands for the active one", "error", err)
+		return
+	}
+	s.worker.Store(w)
 }
 
 func (s *standby) setReason(reason string) { s.reason.Store(&reason) }
 
+// close ends the commands that run here, and gives the requests that are passed on a moment to
+// finish.
 func (s *standby) close() error {
-	err := s.server.Close()
+	s.endStreams()
+	var errs []error
+	if w := s.worker.Swap(nil); w != nil {
+		errs = append(errs, w.close())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	err := s.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.server.Close()
+	}
 	<-s.served
-	if err != nil {
-		return fmt.Errorf("stop HTTP of the standby: %w", err)
+	if s.forwarder != nil {
+		s.forwarder.Close()
+	}
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("stop the standby: %w", err)
 	}
 	return nil
 }
 
 // awaitLease waits until this process owns the database, and answers requests meanwhile.
 func awaitLease(ctx context.Context, o Options) (_ *db.Lease, err error) {
-	s, err := newStandby(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+	s := newStandby(&o)
 	defer func() { err = errors.Join(err, s.close()) }()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -135,7 +223,8 @@ func awaitLease(ctx context.Context, o Options) (_ *db.Lease, err error) {
 	}()
 	lease, err := db.AwaitLease(ctx, db.LeaseOptions{
 		Dir: o.Config.DataDir, URL: o.Config.Database.URL.Reveal(), Logger: o.Logger, Migrations: migrations(), Duration: o.Seams.Lease,
-		Addr: o.Config.Addr, Version: o.Version,
+		Addr: o.Config.Addr, NodeURL: o.Config.Node.URL, Version: o.Version,
+		Around: func(a db.Around) { s.around(waiting, a) },
 		Waiting: func(reason error) {
 			message := anotherIsActive
 			if reason != nil {

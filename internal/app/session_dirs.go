@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
 )
 
@@ -26,6 +27,15 @@ func (d sessionDirs) path(sessionID string) string {
 	}
 	sum := sha256.Sum256([]byte(sessionID))
 	return filepath.Join(d.dir, "h-"+hex.EncodeToString(sum[:16]))
+}
+
+// make returns the directory of a session, and creates it if it is missing.
+func (d sessionDirs) make(sessionID string) (string, error) {
+	dir := d.path(sessionID)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fault.Wrap(fault.Unavailable, err, "The directory of the session cannot be created.")
+	}
+	return dir, nil
 }
 
 // sweep removes the directories of sessions that do not exist anymore.

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/serve/callables"
+	"lilac/internal/serve/toolserver"
 	"lilac/internal/store"
 )
 
@@ -21,6 +22,9 @@ const tasksDir = "tasks"
 // openTasks creates the service for background tasks with the options of the tools.
 func (b toolBuilder) openTasks(opts builtin.Options) (*task.Service, error) {
 	opts.Access = taskAccess(b)
+	if b.remote != nil {
+		opts.Nodes = b.remote.WithToken(func(call tool.Call) (string, func(), error) { return b.callables.server.Mint(taskGrant(call)) })
+	}
 	shell, err := builtin.NewShell(opts)
 	if err != nil {
 		return nil, err
@@ -76,9 +80,13 @@ type taskAccess struct{ *base }
 var _ builtin.Access = taskAccess{}
 
 func (a taskAccess) Open(call tool.Call) (builtin.Pass, error) {
+	return a.callables.mint(taskGrant(call))
+}
+
+func taskGrant(call tool.Call) toolserver.Grant {
 	g := grantOf(call)
 	g.TaskID, g.ReadOnly = call.ID, true
-	return a.callables.mint(g)
+	return g
 }
 
 // backgroundTasks gives callables access to the tasks. It looks them up at each call, because

@@ -33,7 +33,7 @@ func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
 	if err := b.callables.open(ctx, files); err != nil {
 		return nil, err
 	}
-	homes, err := openHomes(b.Config.DataDir, b.Config.Workspace, b.sessionBefore)
+	homes, err := openHomes(config.HomesDir(b.Config), b.Config.Workspace, b.sessionBefore)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +45,12 @@ func (b toolBuilder) build(ctx context.Context) ([]tool.Tool, error) {
 		return nil, err
 	}
 	opts.Home, b.homes, opts.KeepPicture = homes.of, homes, b.blobs.Put
+	if b.remote, err = b.openNodes(func(call tool.Call) (string, func(), error) { return b.callables.server.Mint(grantOf(call)) }); err != nil {
+		return nil, err
+	}
+	if b.remote != nil {
+		opts.Nodes, opts.Env = b.remote, nodeVariable(b.lease.Node())
+	}
 	tools, err := builtin.New(opts)
 	if err != nil {
 		return nil, fmt.Errorf("build the tools: %w", err)

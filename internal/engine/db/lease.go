@@ -51,11 +51,21 @@ type LeaseOptions struct {
 	// Addr, NodeURL and Version describe this process to [Nodes]: the address that it listens on, and
 	// the one at which other nodes reach it, or "".
 	Addr, NodeURL, Version string
-	// Active is called while the process waits, with the URL at which the active node is reached,
-	// or "" if it is not known. It may be nil.
-	Active func(url string)
+	// Around is called while the process waits, with what it knows about the active node. It may
+	// be nil.
+	Around func(Around)
 	// Duration replaces [LeaseDuration] in tests.
 	Duration time.Duration
+}
+
+// Around is what a process that waits knows.
+type Around struct {
+	// Name is the name of this process in the list of [Nodes].
+	Name string
+	// ActiveURL is the address at which the active node is reached; "" if it is not known.
+	ActiveURL string
+	// DirLocked reports that the process has locked its data directory, so that it may use it.
+	DirLocked bool
 }
 
 // Lease makes one process the owner of a database on PostgreSQL, for as long as it is
@@ -147,12 +157,12 @@ func (l *Lease) await(ctx context.Context) (taken time.Time, err error) {
 			}
 		}
 		first = false
-		if l.opt.Active != nil {
-			url := ""
+		if l.opt.Around != nil {
+			around := Around{Name: l.holder, DirLocked: l.lock.file != nil}
 			if busy != nil {
-				url = busy.url
+				around.ActiveURL = busy.url
 			}
-			l.opt.Active(url)
+			l.opt.Around(around)
 		}
 		if reason := waitingFor(busy, err); reason != said {
 			said = reason

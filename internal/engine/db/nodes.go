@@ -31,6 +31,8 @@ type Node struct {
 	Seen  int64 `json:"seen"`
 	// SilentMS is the time since then.
 	SilentMS int64 `json:"silentMs"`
+	// Trouble says why the process runs no commands for the active one, or is "".
+	Trouble string `json:"trouble,omitempty"`
 }
 
 const (
@@ -69,7 +71,7 @@ func (l *Lease) leave() {
 // Nodes returns the processes that use a database on PostgreSQL, the active one first. Only they
 // have the table.
 func Nodes(q Queryer) (out []Node, err error) {
-	rows, err := q.Query(`SELECT name, addr, url, cpus, version, since, seen, `+millisNow+` - seen, CASE WHEN name = (SELECT holder FROM leases WHERE name = 'writer') THEN 1 ELSE 0 END AS active
+	rows, err := q.Query(`SELECT name, addr, url, cpus, version, since, seen, ` + millisNow + ` - seen, CASE WHEN name = (SELECT holder FROM leases WHERE name = 'writer') THEN 1 ELSE 0 END AS active
 		FROM nodes ORDER BY active DESC, since, name`)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)

@@ -32,6 +32,7 @@ type Config struct {
 	Workspace      string                            `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
 	Workspaces     Workspaces                        `json:"workspaces,omitempty" jsonschema:"Whether conversations share the workspace."`
 	Database       Database                          `json:"database,omitempty" jsonschema:"The database of everything that must survive, except files."`
+	Node           Node                              `json:"node,omitempty" jsonschema:"This process as one of several nodes on a PostgreSQL database."`
 	Bus            Bus                               `json:"bus,omitempty" jsonschema:"The event log."`
 	Model          ModelList                         `json:"model,omitempty" jsonschema:"The model that answers, as provider/model, or a list of models: each takes over while those before it fail. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
 	Providers      map[string]Provider               `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`

@@ -17,7 +17,9 @@ func Environment() []EnvVar {
 		{"LILAC_DATA_DIR", "dataDir", "The data directory."},
 		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
 		{"LILAC_OWN_WORKSPACES", "workspaces.dir", "The directory of the conversations' own workspaces; by default `workspaces` in the data directory."},
+		{"LILAC_HOMES", "workspaces.homes", "The directory of the home directories of commands; by default `homes` in the data directory."},
 		{"LILAC_DB_URL", "database.url", "The database: `sqlite:`, or `postgres://user:password@host:5432/name`."},
+		{"LILAC_NODE_URL", "node.url", "The address at which the other nodes on the same database reach this one, such as `http://10.0.0.5:7420`."},
 		{"LILAC_BUS_URL", "bus.url", "A Redis server beside the database: `redis://user:password@host:6379/0`."},
 		{"LILAC_BLOBS", "attachments.store", "Where files are stored: a directory, or `s3://BUCKET/PREFIX?region=…`."},
 		{"LILAC_MODEL", "model", "The model, as `provider/model`, or `demo`. Commas separate models that take over while those before them fail."},
@@ -38,7 +40,7 @@ func Environment() []EnvVar {
 
 func (c reader) applyEnv() {
 	plain := map[string]*string{
-		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "workspaces.dir": &c.Workspaces.Dir, "bus.url": (*string)(&c.Bus.URL), "database.url": (*string)(&c.Database.URL),
+		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "workspaces.dir": &c.Workspaces.Dir, "workspaces.homes": &c.Workspaces.Homes, "node.url": &c.Node.URL, "bus.url": (*string)(&c.Bus.URL), "database.url": (*string)(&c.Database.URL),
 		"attachments.store": &c.Attachments.Store, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
 		"surface.discord.token": (*string)(&c.Surface.Discord.Token),
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 type Workspaces struct {
 	Shared bool   `json:"shared,omitempty" jsonschema:"Whether all conversations share the directory of the setting workspace. By default, each conversation has a directory of its own, and channels (channels.NAME.workspace.shared), rules (do.agent.workspace.shared), and single conversations can share that one."`
 	Dir    string `json:"dir,omitempty" jsonschema:"The directory of the conversations' own workspaces. Default: workspaces in dataDir. It must be outside of the shared workspace and of what commands see."`
+	Homes  string `json:"homes,omitempty" jsonschema:"The directory of the home directories of commands; each conversation has its own. Default: homes in dataDir. It must be outside of the workspaces and of what commands see."`
 }
 
 // WorkspacesDir returns the directory of the conversations' own workspaces.
@@ -21,6 +23,14 @@ func WorkspacesDir(c *Config) string {
 		return c.Workspaces.Dir
 	}
 	return filepath.Join(c.DataDir, "workspaces")
+}
+
+// HomesDir returns the directory of the home directories of commands.
+func HomesDir(c *Config) string {
+	if c.Workspaces.Homes != "" {
+		return c.Workspaces.Homes
+	}
+	return filepath.Join(c.DataDir, "homes")
 }
 
 // AgentWrites returns the directories in which the agent may write.
@@ -52,14 +62,17 @@ func SharesWorkspace(c *Config, channel Channel, rules []string, chosen session.
 	})
 }
 
-// checkMemory makes the directory of the memory absolute, and checkWorkspaces that of the
-// conversations' own workspaces.
+// checkMemory makes the directory of the memory absolute, and checkWorkspaces those of the
+// conversations' own workspaces and of the home directories.
 func (c checker) checkMemory() error {
 	return c.checkSeparate("memory.dir", &c.Memory.Dir, "a conversation could read the notes of others")
 }
 
 func (c checker) checkWorkspaces() error {
-	return c.checkSeparate("workspaces.dir", &c.Workspaces.Dir, "a conversation could read the files of others")
+	return errors.Join(
+		c.checkSeparate("workspaces.dir", &c.Workspaces.Dir, "a conversation could read the files of others"),
+		c.checkSeparate("workspaces.homes", &c.Workspaces.Homes, "a conversation could change the settings of others"),
+	)
 }
 
 // checkSeparate makes a directory with something of all conversations absolute. It must be where

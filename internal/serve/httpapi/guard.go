@@ -33,11 +33,12 @@ type guard struct {
 	metrics    *[sha256.Size]byte // nil without a metrics token
 	hosts      *Hosts
 	proxies    []netip.Prefix
+	fromNode   func(*http.Request) bool // nil without nodes
 	unchecked  bool
 }
 
 func newGuard(o Options) *guard {
-	g := &guard{hasToken: o.Token != "", hosts: o.Hosts, proxies: o.TrustedProxies, unchecked: o.unchecked}
+	g := &guard{hasToken: o.Token != "", hosts: o.Hosts, proxies: o.TrustedProxies, fromNode: o.FromNode, unchecked: o.unchecked}
 	g.token = sha256.Sum256([]byte(o.Token))
 	g.cookie, g.cookieName = sha256.Sum256([]byte(cookieValue(o.Token))), cookieName(o.Token)
 	if o.MetricsToken != "" {
@@ -67,7 +68,11 @@ func (g *guard) checkOrigin(next http.Handler, refuse func(http.ResponseWriter, 
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cache-Control", "no-store")
-		r = origin.Resolve(r, g.proxies)
+		if g.fromNode != nil && g.fromNode(r) {
+			r = origin.Believe(r)
+		} else {
+			r = origin.Resolve(r, g.proxies)
+		}
 		if err := origin.Check(r, g.allowedHosts(classOf(r))); err != nil && !g.unchecked {
 			refuse(w, r, err)
 			return

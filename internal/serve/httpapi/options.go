@@ -61,6 +61,8 @@ type Options struct {
 
 	// Nodes lists the processes that use the database; nil means that there is only this one.
 	Nodes func(ctx context.Context) ([]db.Node, error)
+	// FromNode reports whether a waiting node passes a request on; nil without other nodes.
+	FromNode func(r *http.Request) bool
 	// Platforms are the clients whose conversations can begin only on their
 	// platform, never through this API.
 	Platforms []string

@@ -16,6 +16,11 @@ func Resolve(r *http.Request, trusted []netip.Prefix) *http.Request {
 	if len(trusted) == 0 || !from(r, trusted) {
 		return r
 	}
+	return Believe(r)
+}
+
+// Believe returns r as the client sent it to the proxy that r comes from, which the caller trusts.
+func Believe(r *http.Request) *http.Request {
 	host, proto := forwarded(last(r.Header.Values("Forwarded")))
 	if host == "" {
 		host = last(r.Header.Values("X-Forwarded-Host"))

@@ -1,0 +1,17 @@
+// Package forward passes the requests that a waiting node receives on to the active node.
+//
+// # Promises
+//
+//   - A request is sent once. It waits for an active node, and is repeated only if no connection
+//     could be made.
+//   - The response arrives as it is sent, so that event streams and answers stream.
+//   - A request is passed on once: a node that receives a passed-on request while it waits itself
+//     refuses it, so that two nodes cannot send a request in a circle.
+//
+// The client's Host header stays as it is, because the active node checks it. The scheme that the
+// client used is passed on in X-Forwarded-Proto; the active node trusts a node with the right key.
+//
+// # Concurrency
+//
+// All methods of [Forwarder] are safe for concurrent use. It has no goroutines of its own.
+package forward

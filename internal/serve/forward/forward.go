@@ -1,0 +1,200 @@
+package forward
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"path"
+	"sync"
+	"time"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/origin"
+)
+
+const (
+	// patience is how long a request waits for an active node: as long as a takeover takes.
+	patience = 15 * time.Second
+	// pause is the pause between two attempts to connect.
+	pause = 100 * time.Millisecond
+	// dialTime limits the time to connect, and probeTime the time for an answer about readiness.
+	dialTime  = 2 * time.Second
+	probeTime = 2 * time.Second
+	// maxIdle bounds the unused connections to the active node.
+	maxIdle = 64
+)
+
+// Options configure a [Forwarder]. Key and KeyHeader are required.
+type Options struct {
+	// KeyHeader and Key authenticate this node.
+	KeyHeader, Key string
+	// TrustedProxies are the proxies whose X-Forwarded-* headers count.
+	TrustedProxies []netip.Prefix
+	// Patience replaces 15 seconds.
+	Patience time.Duration
+	Logger   *slog.Logger
+}
+
+// Forwarder passes requests on to the active node. The caller must call Close.
+type Forwarder struct {
+	opt       Options
+	transport *http.Transport
+
+	mu     sync.Mutex
+	active *url.URL // nil if it is not known
+}
+
+// New returns a forwarder that does not know an active node yet.
+func New(opt Options) *Forwarder {
+	opt.Patience = cmp.Or(opt.Patience, patience)
+	opt.Logger = cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
+	return &Forwarder{opt: opt, transport: &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute, DisableCompression: true,
+	}}
+}
+
+// SetActive sets the address of the active node; "" means that it is not known.
+func (f *Forwarder) SetActive(address string) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		u = nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.active = u
+}
+
+// Active returns the address of the active node, or "".
+func (f *Forwarder) Active() string {
+	if u := f.target(); u != nil {
+		return u.String()
+	}
+	return ""
+}
+
+func (f *Forwarder) target() *url.URL {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.active
+}
+
+// Close closes the unused connections.
+func (f *Forwarder) Close() { f.transport.CloseIdleConnections() }
+
+// Ready returns an error unless the active node answers that it is ready.
+func (f *Forwarder) Ready(ctx context.Context) error {
+	u := f.target()
+	if u == nil {
+		return fault.New(fault.Unavailable, "No active node is known.")
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath("/readyz").String(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set(f.opt.KeyHeader, f.opt.Key)
+	res, err := f.transport.RoundTrip(req)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "The active node does not answer at %s.", u)
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
+	if res.StatusCode != http.StatusOK {
+		return fault.New(fault.Unavailable, "The active node at %s is not ready.", u)
+	}
+	return nil
+}
+
+// Handler passes requests on, with their paths below prefix.
+func (f *Forwarder) Handler(prefix string) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			in := origin.Resolve(p.In, f.opt.TrustedProxies)
+			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				p.Out.Header.Del(name)
+			}
+			if origin.Secure(in) {
+				p.Out.Header.Set("X-Forwarded-Proto", "https")
+			}
+			p.Out.Host = in.Host
+			p.Out.Header.Set(f.opt.KeyHeader, f.opt.Key)
+			if prefix != "" {
+				p.Out.URL.Path, p.Out.URL.RawPath = path.Join(prefix, p.Out.URL.Path), ""
+			}
+		},
+		Transport:     f,
+		FlushInterval: -1,
+		ErrorHandler:  f.fail,
+		ErrorLog:      slog.NewLogLogger(f.opt.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// RoundTrip implements [http.RoundTripper] for the handler, which closes the body of the request.
+// It waits until there is an active node.
+func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
+	body := req.Body
+	for until := time.Now().Add(f.opt.Patience); ; {
+		u := f.target()
+		err := error(errNoActive)
+		if u != nil {
+			out := req.Clone(req.Context())
+			out.URL.Scheme, out.URL.Host = u.Scheme, u.Host
+			if body != nil && body != http.NoBody {
+				out.Body = keptOpen{body}
+			}
+			var res *http.Response
+			if res, err = f.transport.RoundTrip(out); err == nil {
+				return res, nil
+			}
+		}
+		if !neverSent(err) || time.Now().After(until) {
+			return nil, err
+		}
+		select {
+		case <-req.Context().Done():
+			return nil, context.Cause(req.Context())
+		case <-time.After(pause):
+		}
+	}
+}
+
+var errNoActive = errors.New("no active node is known")
+
+// keptOpen is a body that a failed attempt does not close.
+type keptOpen struct{ io.Reader }
+
+// Close implements [io.Closer].
+func (keptOpen) Close() error { return nil }
+
+// neverSent reports whether a request has certainly not been sent.
+func neverSent(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, errNoActive) || errors.As(err, &op) && op.Op == "dial"
+}
+
+// fail answers a request that could not be passed on.
+func (f *Forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
+	wire := fault.Wire{Kind: fault.Unavailable, Code: "active_node_lost", Retryable: true,
+		Message: "The active node was lost while it handled this request, so that the outcome is not known. Send it again with the same Idempotency-Key; without one, look first what happened."}
+	if neverSent(err) {
+		wire.Code, wire.Message = "standby", "No active node could be reached. The request was not handled; send it again."
+	}
+	f.opt.Logger.Warn("a request could not be passed on", "method", r.Method, "path", r.URL.Path, "code", wire.Code, "error", err)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(fault.Unavailable.HTTPStatus())
+	if err := json.NewEncoder(w).Encode(map[string]fault.Wire{"error": wire}); err != nil {
+		f.opt.Logger.Debug("the client is gone", "error", fmt.Errorf("write an answer: %w", err))
+	}
+}
