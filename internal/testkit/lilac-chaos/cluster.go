@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,13 +31,17 @@ type cluster struct {
 	primary, standby *postgrestest.Server
 	replication      *faultproxy.Proxy
 	links            []*faultproxy.Proxy
+	// between are the links on which the nodes reach each other.
+	between []*faultproxy.Proxy
+	// files is the directory that the nodes share.
+	files string
 }
 
 func startCluster(h *host, o options) *cluster {
 	if why := postgrestest.Missing(); why != "" {
 		h.Fatal(why)
 	}
-	c := &cluster{h: h, o: o}
+	c := &cluster{h: h, o: o, files: h.TempDir()}
 	var settings []string
 	if o.control != "async" {
 		settings = append(settings, postgrestest.Synchronous)
@@ -51,9 +56,14 @@ func startCluster(h *host, o options) *cluster {
 	url := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write", c.links[0].Addr, c.links[1].Addr)
 	env := append(e2e.OnPostgres(url), c.discord.Env()...)
 	env = append(env, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY=test", "LILAC_MODEL=openai/test-model", "LILAC_LEASE="+o.lease.String(), "LILAC_WITHOUT="+o.without)
+	for _, variable := range []string{"LILAC_WORKSPACE", "LILAC_OWN_WORKSPACES", "LILAC_HOMES", "LILAC_BLOBS"} {
+		env = append(env, variable+"="+filepath.Join(c.files, variable))
+	}
 	for range o.nodes {
 		s := e2e.New(h, env...)
-		c.nodes = append(c.nodes, s)
+		link := faultproxy.Start(h, s.Addr)
+		s.Env = append(s.Env, "LILAC_NODE_URL=http://"+link.Addr)
+		c.nodes, c.between = append(c.nodes, s), append(c.between, link)
 		s.Spawn()
 	}
 	c.awaitActive()
@@ -72,11 +82,17 @@ const rule = `rules:
 `
 
 // answer repeats the newest thing that the world has said, slowly enough that faults happen amid
-// it. After a restart, other messages follow it, which say so.
+// it. After a restart, other messages follow it, which say so. For a prompt, it first runs a command
+// that writes the prompt to a file in the home of the conversation.
 func answer(r llmtest.Request) llmtest.Script {
+	ran := false
 	for _, m := range slices.Backward(r.Messages) {
+		ran = ran || len(m.Results) > 0
 		if m.Role != "assistant" {
 			if heard := asked.FindString(m.Text); heard != "" {
+				if strings.HasPrefix(heard, "prompt-") && !ran {
+					return llmtest.Script{Calls: []llmtest.Call{{ID: "run-" + heard, Name: "bash", Input: `{"command":"echo ` + heard + ` >> ~/ran; sleep 0.2"}`}}}
+				}
 				return llmtest.Script{Text: []string{"I ", "heard: ", heard}, Delay: 100 * time.Millisecond}
 			}
 		}
@@ -88,8 +104,8 @@ func (c *cluster) others(active *e2e.Server) []*e2e.Server {
 	return slices.DeleteFunc(slices.Clone(c.nodes), func(s *e2e.Server) bool { return s == active })
 }
 
-func (c *cluster) each(do func(*faultproxy.Proxy)) {
-	for _, l := range c.links {
+func each(links []*faultproxy.Proxy, do func(*faultproxy.Proxy)) {
+	for _, l := range links {
 		do(l)
 	}
 }
@@ -103,7 +119,8 @@ func (c *cluster) awaitActiveAmong(nodes []*e2e.Server) (active *e2e.Server) {
 			if s.Exited() {
 				c.h.Fatalf("a node has ended by itself:\n%s", tail(s.Log()))
 			}
-			if code, _ := s.Get("/readyz"); code == http.StatusOK {
+			var ready struct{ Status string }
+			if s.Request("GET", "/readyz", nil, &ready); ready.Status == "ready" {
 				active = s
 				return true
 			}
@@ -203,6 +220,7 @@ func (c *cluster) settle(w *work) observed {
 			o.answered = append(o.answered, m.Text())
 		}
 	}
+	o.ran = c.ran()
 	for _, e := range s.Topic(string(event.TopicEnv)) {
 		o.events = append(o.events, e.ID)
 	}
@@ -223,6 +241,22 @@ func (c *cluster) settle(w *work) observed {
 func (c *cluster) shown() (out []string) {
 	for _, m := range c.discord.Ours(c.discord.General) {
 		out = append(out, m.ReplyTo+" "+m.Content)
+	}
+	return out
+}
+
+// ran returns the prompts whose commands have run, once for each time.
+func (c *cluster) ran() (out []string) {
+	homes, err := filepath.Glob(filepath.Join(c.files, "LILAC_HOMES", "*", "ran"))
+	if err != nil {
+		c.h.Fatal(err)
+	}
+	for _, path := range homes {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			c.h.Fatal(err)
+		}
+		out = append(out, strings.Fields(string(data))...)
 	}
 	return out
 }

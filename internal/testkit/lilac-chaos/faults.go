@@ -20,6 +20,8 @@ const (
 	slowDatabase  = "slow PostgreSQL by 50 ms"
 	loseAnswers   = "lose the answers of PostgreSQL"
 	promote       = "kill PostgreSQL's primary and promote its standby"
+	cutNodes      = "cut all connections between the nodes"
+	silenceNodes  = "nothing passes between the nodes for a lease"
 	dropGateway   = "drop Discord's gateway"
 	refuseDiscord = "Discord's API fails"
 )
@@ -38,6 +40,8 @@ var weights = []struct {
 	{slowDatabase, 2},
 	{loseAnswers, 3},
 	{promote, 2},
+	{cutNodes, 3},
+	{silenceNodes, 2},
 	{dropGateway, 3},
 	{refuseDiscord, 3},
 }
@@ -93,18 +97,24 @@ func (c *cluster) suffer(fault string, random *rand.Rand) time.Duration {
 		c.discord.Forgotten()
 		active.Spawn()
 	case cutDatabase:
-		c.each((*faultproxy.Proxy).Cut)
+		each(c.links, (*faultproxy.Proxy).Cut)
 	case slowDatabase:
-		c.each(func(l *faultproxy.Proxy) { l.Delay(50 * time.Millisecond) })
+		each(c.links, func(l *faultproxy.Proxy) { l.Delay(50 * time.Millisecond) })
 		c.sleep(c.o.lease)
-		c.each(func(l *faultproxy.Proxy) { l.Delay(0) })
+		each(c.links, func(l *faultproxy.Proxy) { l.Delay(0) })
 	case loseAnswers:
-		c.each(func(l *faultproxy.Proxy) { l.LoseAnswers(true) })
+		each(c.links, func(l *faultproxy.Proxy) { l.LoseAnswers(true) })
 		c.sleep(300 * time.Millisecond)
-		c.each((*faultproxy.Proxy).Cut)
-		c.each(func(l *faultproxy.Proxy) { l.LoseAnswers(false) })
+		each(c.links, (*faultproxy.Proxy).Cut)
+		each(c.links, func(l *faultproxy.Proxy) { l.LoseAnswers(false) })
 	case promote:
 		c.promote()
+	case cutNodes:
+		each(c.between, (*faultproxy.Proxy).Cut)
+	case silenceNodes:
+		each(c.between, func(l *faultproxy.Proxy) { l.Silence(true) })
+		c.sleep(c.o.lease)
+		each(c.between, func(l *faultproxy.Proxy) { l.Silence(false) })
 	case dropGateway:
 		c.discord.DropGateway(discordtest.Cut)
 	case refuseDiscord:

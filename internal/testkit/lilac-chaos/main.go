@@ -14,7 +14,7 @@
 // commits without waiting for the standby; -without NAME disables a safeguard of the program
 // (see package killpoints).
 //
-// One node works at a time; the others stand by.
+// One node decides and writes at a time. The others pass requests on to it, and run commands for it.
 package main
 
 import (

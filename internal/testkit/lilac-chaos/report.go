@@ -22,6 +22,9 @@ type observed struct {
 	history string
 	// events are the ids of environment events, ended those of requests, once per end.
 	events, ended []string
+	// ran are the prompts whose commands have run, once for each time. A command that a fault
+	// interrupts does not run again, and the agent is told.
+	ran []string
 	// shown are the bot's messages on Discord: the id of the message that they answer, a space,
 	// and their text.
 	shown []string
@@ -94,6 +97,8 @@ func (r report) broken() (out []string) {
 	for _, v := range r.observed.violations {
 		out = append(out, "Discord's rules: "+v)
 	}
+	ran := tally(r.observed.ran)
+	add("commands", r.sent.prompts, func(text string) int { return max(1, ran[text]) })
 	ended := tally(r.observed.ended)
 	add("ends of requests", slices.Sorted(maps.Keys(ended)), func(id string) int { return ended[id] })
 	return out
@@ -123,6 +128,7 @@ func (r report) String() string {
 		fmt.Fprintf(&b, "no node worked: p50 %s, p99 %s, at most %s\n", round(sorted[n/2]), round(sorted[min(n-1, n*99/100)]), round(sorted[n-1]))
 	}
 	fmt.Fprintf(&b, "accepted: %d prompts, %d webhooks, %d mentions on Discord; %d requests ended\n", len(r.sent.prompts), len(r.sent.hooks), len(r.sent.mentions), len(tally(r.observed.ended)))
+	fmt.Fprintf(&b, "%d commands ran\n", len(tally(r.observed.ran)))
 	broken := r.broken()
 	for _, line := range broken {
 		fmt.Fprintf(&b, "BROKEN: %s\n", line)

@@ -57,12 +57,12 @@ func (w *work) stop() {
 	w.senders.Wait()
 }
 
-// each calls send for 0, 1, 2 and so on, again and again at other nodes until it is accepted.
-// What is not accepted when the work stops is nobody's promise.
+// each calls send for 0, 1, 2 and so on, each time at another node, again and again until it is
+// accepted. What is not accepted when the work stops is nobody's promise.
 func (w *work) each(send func(i int, s *e2e.Server) (accepted bool)) {
 	for i, at := 0, 0; ; at++ {
 		if send(i, w.c.nodes[at%len(w.c.nodes)]) {
-			i, at = i+1, at-1 // this node works
+			i++
 		}
 		select {
 		case <-w.ctx.Done():
