@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lilac/internal/agent/remote"
+	"lilac/internal/app/observe"
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
@@ -20,6 +21,7 @@ import (
 	"lilac/internal/serve/httpapi"
 	"lilac/internal/store"
 	"lilac/internal/telemetry/logs"
+	"lilac/internal/telemetry/metrics"
 	"lilac/internal/telemetry/notify"
 )
 
@@ -123,6 +125,10 @@ func newStandby(o *Options) *standby {
 	s.setReason("The database is being opened.")
 	opt := httpapi.StandbyOptions{Version: o.Version, Reason: func() string { return *s.reason.Load() }}
 	mux := http.NewServeMux()
+	if token := o.Config.Token.Reveal(); token != "" {
+		opt.Metrics, opt.Token, opt.MetricsToken = &metrics.Registry{}, token, o.Config.MetricsToken.Reveal()
+		observe.DescribeProcess(opt.Metrics, observe.Program{Version: o.Version, Started: time.Now(), Waits: true, Commands: s.commands})
+	}
 	if o.Config.Node.URL != "" {
 		s.forwarder = forward.New(forward.Options{
 			KeyHeader: remote.KeyHeader, Key: remote.Key(o.Config.Token.Reveal()), TrustedProxies: o.Config.Proxies(), Logger: o.Logger,
@@ -144,7 +150,7 @@ func newStandby(o *Options) *standby {
 func (s *standby) passOn(next http.Handler) http.Handler {
 	refuse := httpapi.Standby(httpapi.StandbyOptions{Version: s.Version, Reason: func() string { return *s.reason.Load() }})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(remote.KeyHeader) != "" || r.URL.Path == "/metrics" { // each node has its own metrics
+		if r.Header.Get(remote.KeyHeader) != "" {
 			refuse.ServeHTTP(w, r)
 			return
 		}
@@ -156,6 +162,14 @@ func (s *standby) passOn(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// commands returns the number of commands that run here.
+func (s *standby) commands() int {
+	if w := s.worker.Load(); w != nil {
+		return w.server.Running()
+	}
+	return 0
 }
 
 // serveNode serves the other nodes.

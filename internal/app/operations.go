@@ -181,6 +181,13 @@ func (m *monitoring) report() health.Report {
 		part.Status, part.Message = health.Warning, probable(*found)
 	}
 	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart(), m.observer.Calls.Part("model", time.Now()), m.logPart())
+	if m.remote != nil {
+		part := health.Part{Name: "nodes", Status: health.OK}
+		if reasons := m.remote.Troubles(); len(reasons) > 0 {
+			part.Status, part.Message = health.Warning, "other nodes do not run commands: \"lilac nodes\" says which, and why"
+		}
+		out.Parts = append(out.Parts, part)
+	}
 	out.Parts = append(out.Parts, m.complaints.parts(time.Now())...)
 	out.Parts = append(out.Parts, mcpParts(m.mcp.Status())...)
 	return out

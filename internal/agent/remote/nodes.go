@@ -91,6 +91,19 @@ func (n *Nodes) Trouble(name string) string {
 	return ""
 }
 
+// Troubles returns why nodes run no commands at the moment.
+func (n *Nodes) Troubles() (reasons []string) {
+	n.placed.mu.Lock()
+	defer n.placed.mu.Unlock()
+	for _, r := range n.placed.resting {
+		if time.Now().Before(r.until) {
+			reasons = append(reasons, r.reason)
+		}
+	}
+	slices.Sort(reasons)
+	return slices.Compact(reasons)
+}
+
 // Run implements [builtin.Nodes].
 func (n *Nodes) Run(ctx context.Context, call tool.Call, l builtin.Line, here func() (builtin.Ended, error)) (builtin.Ended, error) {
 	for {

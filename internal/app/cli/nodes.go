@@ -14,8 +14,9 @@ func nodesCommand(c *cli) *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:   "nodes",
 		Short: "List the processes that use the database",
-		Long: "Lists the process that works and those that wait for it to end. Only a database on PostgreSQL has more\n" +
-			"than one. A process that says nothing for 15 seconds counts as gone.",
+		Long: "Lists the active process, which decides and writes, and those that take over when it ends. Only a database\n" +
+			"on PostgreSQL has more than one. With LILAC_NODE_URL, a process that waits also takes requests and runs\n" +
+			"commands of the agent. A process that says nothing for 15 seconds counts as gone.",
 		Example: "  lilac nodes\n  lilac nodes --json",
 		Args:    cobra.NoArgs,
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
@@ -28,15 +29,24 @@ func nodesCommand(c *cli) *cobra.Command {
 			}
 			var rows [][]string
 			for _, n := range list.Nodes {
-				state := "standby"
-				if n.Active {
-					state = "active"
-				}
-				rows = append(rows, []string{n.Host + "/" + n.PID, state, cmp.Or(n.Version, "-"), n.Addr, when(n.Since), ago(n.SilentMS)})
+				rows = append(rows, []string{n.Host + "/" + n.PID, nodeState(n), cmp.Or(n.Version, "-"), cmp.Or(n.URL, n.Addr), when(n.Since), ago(n.SilentMS)})
 			}
 			return c.table("NODE STATE VERSION ADDRESS SINCE SEEN", rows)
 		}),
 	})
+}
+
+// nodeState says in a word or a sentence what a node does.
+func nodeState(n db.Node) string {
+	switch {
+	case n.Active:
+		return "active"
+	case n.Trouble != "":
+		return "takes requests, but runs no commands: " + n.Trouble
+	case n.URL != "":
+		return "takes requests, runs commands"
+	}
+	return "standby"
 }
 
 // ago says how many milliseconds ago something was.

@@ -42,28 +42,15 @@ type Program struct {
 	Redis func() companion.Stats
 	// LostLogLines returns the number of log lines that could not be written.
 	LostLogLines func() int64
+	// Waits reports that the process waits while another one is active, and Commands returns the
+	// number of commands that it runs for that one.
+	Waits    bool
+	Commands func() int
 }
 
 // Describe declares the gauges of the program. A scrape omits values that cannot be read.
 func Describe(r *metrics.Registry, p Program) {
-	r.Gauge("lilac_build_info", "Always 1; the labels describe the build.", func(set func(float64, ...string)) {
-		set(1, p.Version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
-	}, "version", "go", "platform")
-	r.CounterOf("lilac_log_lines_lost_total", "Log lines that could not be written, for example because the reader of the log has ended or hangs.", func(set func(float64, ...string)) {
-		lost := int64(0)
-		if p.LostLogLines != nil {
-			lost = p.LostLogLines()
-		}
-		set(float64(lost))
-	})
-	r.Gauge("lilac_uptime_seconds", "Seconds since the start.", func(set func(float64, ...string)) { set(time.Since(p.Started).Truncate(time.Second).Seconds()) })
-	r.Gauge("lilac_goroutines", "Goroutines.", func(set func(float64, ...string)) { set(float64(runtime.NumGoroutine())) })
-	r.Gauge("lilac_memory_bytes", "Memory mapped by the Go runtime.", func(set func(float64, ...string)) {
-		sample := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}}
-		if runtimemetrics.Read(sample); sample[0].Value.Kind() == runtimemetrics.KindUint64 {
-			set(float64(sample[0].Value.Uint64()))
-		}
-	})
+	DescribeProcess(r, p)
 	r.Gauge("lilac_part_ok", "1 if a component works, 0 if it failed; the components of /readyz.", func(set func(float64, ...string)) {
 		if p.Health == nil {
 			return
@@ -93,6 +80,40 @@ func Describe(r *metrics.Registry, p Program) {
 	})
 	describeRedis(r, p.Redis)
 	describeBus(r, p.Bus)
+}
+
+// DescribeProcess declares the gauges that a process also has while it waits.
+func DescribeProcess(r *metrics.Registry, p Program) {
+	r.Gauge("lilac_build_info", "Always 1; the labels describe the build.", func(set func(float64, ...string)) {
+		set(1, p.Version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
+	}, "version", "go", "platform")
+	r.CounterOf("lilac_log_lines_lost_total", "Log lines that could not be written, for example because the reader of the log has ended or hangs.", func(set func(float64, ...string)) {
+		lost := int64(0)
+		if p.LostLogLines != nil {
+			lost = p.LostLogLines()
+		}
+		set(float64(lost))
+	})
+	r.Gauge("lilac_uptime_seconds", "Seconds since the start.", func(set func(float64, ...string)) { set(time.Since(p.Started).Truncate(time.Second).Seconds()) })
+	r.Gauge("lilac_goroutines", "Goroutines.", func(set func(float64, ...string)) { set(float64(runtime.NumGoroutine())) })
+	r.Gauge("lilac_memory_bytes", "Memory mapped by the Go runtime.", func(set func(float64, ...string)) {
+		sample := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}}
+		if runtimemetrics.Read(sample); sample[0].Value.Kind() == runtimemetrics.KindUint64 {
+			set(float64(sample[0].Value.Uint64()))
+		}
+	})
+	r.Gauge("lilac_node_active", "1 if this process decides and writes, 0 if it waits while another one does.", func(set func(float64, ...string)) {
+		if p.Waits {
+			set(0)
+			return
+		}
+		set(1)
+	})
+	r.Gauge("lilac_node_commands", "Commands of the agent that this process runs for the active one while it waits.", func(set func(float64, ...string)) {
+		if p.Commands != nil {
+			set(float64(p.Commands()))
+		}
+	})
 }
 
 func describeRedis(r *metrics.Registry, stats func() companion.Stats) {

@@ -6,6 +6,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/telemetry/health"
+	"lilac/internal/telemetry/metrics"
 )
 
 // StandbyOptions configure [Standby]. Version and Reason are required.
@@ -17,6 +18,9 @@ type StandbyOptions struct {
 	// ready. If they are nil, requests are refused.
 	Forward http.Handler
 	Ready   func(ctx context.Context) error
+	// Metrics are those of this process, for a caller with one of the tokens; nil means none.
+	Metrics             *metrics.Registry
+	Token, MetricsToken string
 }
 
 // Standby returns the handler of a process that waits until it may work: /healthz says that the
@@ -44,6 +48,15 @@ func Standby(opt StandbyOptions) http.Handler {
 		part.Status, part.Message = health.OK, message+" Until then, this one passes requests on to it."
 		_ = writeJSON(w, http.StatusOK, readiness{Status: "standby", Parts: []health.Part{part}})
 	})
+	if opt.Metrics != nil {
+		o.registry = opt.Metrics
+		refuse := func(w http.ResponseWriter, _ *http.Request, err error) {
+			_ = writeJSON(w, fault.KindOf(err).HTTPStatus(), errorBody{fault.ToWire(err)})
+		}
+		mux.Handle("GET /metrics", newGuard(Options{Token: opt.Token, MetricsToken: opt.MetricsToken}).authenticate(needsMetricsToken, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = o.metrics(w, r) // fails only if the client is gone
+		}), refuse))
+	}
 	if opt.Forward != nil {
 		mux.Handle("/", opt.Forward)
 		return mux

@@ -57,6 +57,7 @@ var neighbors = map[string]string{
 	"agent/sandbox":   "agent/egress",
 	"agent/builtin":   "agent/tool agent/sandbox agent/egress",
 	"agent/mcpclient": "agent/sandbox agent/egress",
+	"agent/remote":    "agent/builtin agent/tool",
 	"agent/web":       "agent/egress",
 
 	"core/clock":       "core/environment core/kernel",
@@ -74,6 +75,7 @@ var neighbors = map[string]string{
 	"core/session":     "core/kernel",
 	"core/workflow":    "core/kernel core/outbox core/surface",
 
+	"serve/forward":    "serve/origin",
 	"serve/callables":  "serve/toolserver serve/toolwire",
 	"serve/httpapi":    "serve/origin serve/prompting serve/toolserver",
 	"serve/openaiapi":  "serve/prompting",

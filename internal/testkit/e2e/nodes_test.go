@@ -143,6 +143,15 @@ func TestEveryNodeTakesRequestsAndRunsCommands(t *testing.T) {
 	if code := c.nodes[0].Request("GET", "/node/v1/tools/list", nil, nil); code != http.StatusNotFound {
 		t.Errorf("a client gets %d where only nodes may call the tools", code)
 	}
+	for i, s := range c.nodes {
+		active := map[bool]string{true: "lilac_node_active 1", false: "lilac_node_active 0"}[i == 0]
+		if code, body := s.Get("/metrics"); code != http.StatusOK || !strings.Contains(body, active) {
+			t.Errorf("node %d has the metrics (%d), want %s:\n%s", i, code, active, body)
+		}
+		if code := s.Request("GET", "/metrics", nil, nil, "Authorization", "Bearer wrong"); code != http.StatusUnauthorized {
+			t.Errorf("node %d answers a wrong token with %d", i, code)
+		}
+	}
 	c.nodes[0].Terminate(answerWithin)
 	e2e.Eventually(t, answerWithin, "another node is active", func() bool { return c.status(c.nodes[1]) == "ready" || c.status(c.nodes[2]) == "ready" })
 	for i, session := range sessions[:3] {
@@ -267,4 +276,55 @@ func TestAStreamFollowsThroughATakeover(t *testing.T) {
 	if len(reader.wrong) > 0 {
 		t.Errorf("the stream: %v", reader.wrong)
 	}
+}
+
+// The work of commands is divided among the nodes: each of the others does at least 0.8 of what the
+// active one does.
+func TestNodesShareTheWorkOfCommands(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	var sessions, sent []string
+	for range 12 { // one after the other, so that each node gets as many conversations
+		session := c.nodes[0].NewSession()
+		c.nodes[0].WaitEnded(c.nodes[0].Prompt(session, "true", event.Prompt).RequestID, answerWithin)
+		sessions = append(sessions, session)
+	}
+	var before [3]int64
+	for i, s := range c.nodes {
+		before[i] = ticksOf(t, s.PID())
+	}
+	for i, session := range sessions {
+		sent = append(sent, c.nodes[i%3].Prompt(session, "seq 3000000 | sha256sum", event.Prompt).RequestID)
+	}
+	for _, request := range sent {
+		c.nodes[0].WaitEnded(request, 2*answerWithin)
+	}
+	var used [3]int64
+	for i, s := range c.nodes {
+		used[i] = ticksOf(t, s.PID()) - before[i]
+	}
+	t.Logf("ticks of the processor: %v", used)
+	for i, ticks := range used[1:] {
+		if 10*ticks < 8*used[0] {
+			t.Errorf("node %d has used %d ticks, and the active node %d", i+1, ticks, used[0])
+		}
+	}
+}
+
+// ticksOf returns the processor time of a process and of its children that have ended.
+func ticksOf(t *testing.T, pid int) (ticks int64) {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+2:]))
+	for _, field := range fields[11:15] { // proc(5): utime, stime, cutime, cstime
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return ticks
 }
