@@ -71,7 +71,7 @@ func (b *base) openStore(ctx context.Context, published func([]event.Event)) (er
 	b.warnOfLostDatabase()
 	b.db, err = db.Open(ctx, db.Options{
 		Dir: b.Config.DataDir, URL: b.databaseURL(), Lease: b.lease, Logger: b.Logger, OnCommit: b.Seams.onCommit(b.Config.DataDir), OnPublish: published, OnRoundTrip: b.Seams.OnRoundTrip,
-		Migrations: migrations(),
+		Migrations: b.migrations(),
 	})
 	if err != nil {
 		return err

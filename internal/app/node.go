@@ -26,7 +26,9 @@ import (
 )
 
 // migrations are the changes of the tables that this version knows.
-func migrations() []db.Migration { return slices.Concat(sqlitebus.Migrations, store.Migrations) }
+func (o *Options) migrations() []db.Migration {
+	return slices.Concat(sqlitebus.Migrations, store.Migrations, o.Seams.NextVersion)
+}
 
 // runNode runs the program whenever this process owns the database on PostgreSQL, and waits
 // as a standby while another process does. It returns nil after a graceful stop.
@@ -236,7 +238,7 @@ func awaitLease(ctx context.Context, o Options) (_ *db.Lease, err error) {
 		o.keepAlive(waiting)
 	}()
 	lease, err := db.AwaitLease(ctx, db.LeaseOptions{
-		Dir: o.Config.DataDir, URL: o.Config.Database.URL.Reveal(), Logger: o.Logger, Migrations: migrations(), Duration: o.Seams.Lease,
+		Dir: o.Config.DataDir, URL: o.Config.Database.URL.Reveal(), Logger: o.Logger, Migrations: o.migrations(), Duration: o.Seams.Lease,
 		Addr: o.Config.Addr, NodeURL: o.Config.Node.URL, Version: o.Version,
 		Around: func(a db.Around) { s.around(waiting, a) },
 		Waiting: func(reason error) {

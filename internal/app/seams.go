@@ -27,6 +27,8 @@ type Seams struct {
 	OnRoundTrip func(statements []string)
 	// Lease replaces the duration of the lease of a database on PostgreSQL.
 	Lease time.Duration
+	// NextVersion are migrations that only a later version knows.
+	NextVersion []db.Migration
 	// TaskEnds replaces how the end of a background task is published.
 	TaskEnds func(d *db.DB, publish task.Publish) task.Publish
 

@@ -278,6 +278,55 @@ func TestAStreamFollowsThroughATakeover(t *testing.T) {
 	}
 }
 
+// The nodes are upgraded one after the other, those that wait first, as docs/scale.md says. Everything
+// that is accepted meanwhile is answered once, and the next node is active soon. The old version
+// then refuses the database by name.
+func TestARollingUpgradeLosesNothing(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	people := make([]*prompts, len(c.nodes))
+	for i, s := range c.nodes {
+		people[i] = sendPrompts(t, s, 2)
+	}
+	grow := func() {
+		for i, p := range people {
+			if !p.grows(3) {
+				t.Fatalf("node %d accepts no prompt", i)
+			}
+		}
+	}
+	grow()
+	for _, s := range c.nodes[1:] {
+		s.Terminate(answerWithin)
+		s.Restart("LILAC_NEXT_VERSION=1")
+	}
+	if c.status(c.nodes[0]) != "ready" {
+		t.Error("the old version does not work anymore, although it is active")
+	}
+	grow()
+	c.nodes[0].Terminate(answerWithin)
+	began := time.Now()
+	e2e.Eventually(t, measured(takesOverAfterStop), "the new version is active", func() bool { return c.status(c.nodes[1]) == "ready" || c.status(c.nodes[2]) == "ready" })
+	t.Logf("the takeover took %s", time.Since(began))
+	c.nodes[0].Restart("LILAC_NEXT_VERSION=1")
+	grow()
+	for _, p := range people {
+		p.stop()
+	}
+	var got failovers
+	for _, p := range people {
+		p.check(t, c.nodes[1], &got)
+	}
+	if got.lost > 0 || got.twice > 0 {
+		t.Errorf("%+v", got)
+	}
+	old := e2e.New(t, c.nodes[0].Env...)
+	old.Spawn()
+	if !old.WaitExit(answerWithin) || !strings.Contains(old.Log(), "newer version") {
+		t.Errorf("the old version uses the new database:\n%s", old.Log())
+	}
+}
+
 // The work of commands is divided among the nodes: each of the others does at least 0.8 of what the
 // active one does.
 func TestNodesShareTheWorkOfCommands(t *testing.T) {

@@ -4,6 +4,7 @@
 //   - LILAC_KILL_AT names the point at which the process kills itself, like kill -9. See kill.go
 //     and kill_platform.go for the points.
 //   - LILAC_WITHOUT lists the safeguards to disable. See weaken.go.
+//   - LILAC_NEXT_VERSION=1 makes the program a later version, which changes a table.
 //   - LILAC_LEASE is the duration of the lease of a database on PostgreSQL.
 //
 // The release does not contain this package.
@@ -14,13 +15,18 @@ import (
 	"time"
 
 	"lilac/internal/app"
+	"lilac/internal/engine/db"
 )
 
 // Seams returns the seams that obey the variables.
 func Seams() app.Seams {
 	lease, _ := time.ParseDuration(os.Getenv("LILAC_LEASE")) // 0 is the default
+	var next []db.Migration
+	if os.Getenv("LILAC_NEXT_VERSION") != "" {
+		next = []db.Migration{{Name: "store.next-version", SQL: "ALTER TABLE requests ADD COLUMN next_version INTEGER NOT NULL DEFAULT 0"}}
+	}
 	return app.Seams{
-		Lease:    lease,
+		Lease: lease, NextVersion: next,
 		OnCommit: onCommit, HTTP: onAnswer, Calls: onCalls, Runner: onRunnerTables, Inbox: onInbox, Tasks: onTasks, TaskEnds: onTold,
 		Recovery: onRecovery, Discord: onDiscord, Router: onRouter, Relay: onRelay, Outbox: onOutbox, Workflows: onWorkflows,
 		Adapter: weakenAdapter, Tools: weakenTools,
