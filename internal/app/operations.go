@@ -181,6 +181,10 @@ func (m *monitoring) report() health.Report {
 		part.Status, part.Message = health.Warning, probable(*found)
 	}
 	out.Parts = append(out.Parts, part, m.sources.part(time.Now()), m.sandboxPart(), m.observer.Calls.Part("model", time.Now()), m.logPart())
+	if n := session.WaitingTurns(m.runner); n > 0 {
+		out.Parts = append(out.Parts, health.Part{Name: "recovery", Status: health.Warning, Message: fmt.Sprintf(
+			"Lilac has stopped several times while the same requests ran; %d of them wait for up to three minutes, and are then resumed one by one", n)})
+	}
 	if m.remote != nil {
 		part := health.Part{Name: "nodes", Status: health.OK}
 		if reasons := m.remote.Troubles(); len(reasons) > 0 {

@@ -134,6 +134,9 @@ func TestARequestThatWaitsForItsTurnCanBeCancelled(t *testing.T) {
 		if n := r.svc.Active(); n != 0 {
 			t.Fatalf("%d runs, although the request waits", n)
 		}
+		if n := session.WaitingTurns(r.svc); n != 1 {
+			t.Errorf("%d requests are said to wait, want 1", n)
+		}
 		begun := time.Now()
 		r.cancel("web:s1:r1", false)
 		if req := r.waitForEnd("web:s1:r1"); req.State != event.StateCancelled || time.Since(begun) > time.Second {

@@ -25,6 +25,10 @@ type turns struct {
 func (t *turns) take(all []recovery) {
 	ctx := t.svc.runCtx
 	t.setWaiting(all, true)
+	if n := t.count(); n > 0 {
+		t.svc.opt.Logger.Warn("the program has stopped several times while the same requests ran; they are resumed one by one, each after a while without it",
+			"waiting", n, "last_after", all[len(all)-1].after.Round(time.Second))
+	}
 	defer t.setWaiting(all, false)
 	for i, p := range all {
 		if p.turn == Waiting {
@@ -140,6 +144,16 @@ func (t *turns) setWaiting(all []recovery, waits bool) {
 		}
 	}
 }
+
+func (t *turns) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waiting)
+}
+
+// WaitingTurns returns how many requests of a service wait for their turn after the program has
+// stopped several times while they ran. Nothing else is wrong with them.
+func WaitingTurns(s *Service) int { return s.turns.count() }
 
 // isWaiting reports whether a request waits for its turn.
 func (t *turns) isWaiting(requestID string) bool {
