@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/llmtest"
 	"lilac/internal/testkit/postgrestest"
+	"lilac/internal/testkit/redistest"
 )
 
 // cluster is the nodes, and everything that they depend on.
@@ -35,6 +37,8 @@ type cluster struct {
 	between []*faultproxy.Proxy
 	// files is the directory that the nodes share.
 	files string
+	redis *redistest.Server
+	owner *watcher
 }
 
 func startCluster(h *host, o options) *cluster {
@@ -46,6 +50,10 @@ func startCluster(h *host, o options) *cluster {
 	if o.control != "async" {
 		settings = append(settings, postgrestest.Synchronous)
 	}
+	if _, err := exec.LookPath(redistest.Program()); err != nil {
+		h.Fatalf("%s is needed: apt-get install redis-server", redistest.Program())
+	}
+	c.redis = redistest.Start(h, redistest.Options{Volatile: true})
 	c.primary = postgrestest.Start(h, settings...)
 	c.replication = faultproxy.Start(h, c.primary.Addr())
 	c.standby = c.primary.StartStandby(h, c.replication.Addr, 0)
@@ -55,7 +63,7 @@ func startCluster(h *host, o options) *cluster {
 	c.discord.Configure("webhooks:\n  ci: {secret: " + hookSecret + "}\n" + rule)
 	url := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write", c.links[0].Addr, c.links[1].Addr)
 	env := append(e2e.OnPostgres(url), c.discord.Env()...)
-	env = append(env, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY=test", "LILAC_MODEL=openai/test-model", "LILAC_LEASE="+o.lease.String(), "LILAC_WITHOUT="+o.without)
+	env = append(env, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY=test", "LILAC_MODEL=openai/test-model", "LILAC_LEASE="+o.lease.String(), "LILAC_WITHOUT="+o.without, "LILAC_BUS_URL="+c.redis.URL())
 	for _, variable := range []string{"LILAC_WORKSPACE", "LILAC_OWN_WORKSPACES", "LILAC_HOMES", "LILAC_BLOBS"} {
 		env = append(env, variable+"="+filepath.Join(c.files, variable))
 	}
@@ -67,6 +75,8 @@ func startCluster(h *host, o options) *cluster {
 		s.Spawn()
 	}
 	c.awaitActive()
+	c.owner = watchOwner(h.Context(), c.primary)
+	h.Cleanup(func() { c.owner.end() })
 	return c
 }
 
@@ -165,6 +175,7 @@ func (c *cluster) promote() {
 	port := c.primary.Port()
 	c.primary = c.standby
 	c.replication.Route(c.primary.Addr())
+	c.owner.follow(c.primary)
 	if c.o.control == "async" {
 		// Nodes that know of lost commits write no more, until they are started again.
 		for _, s := range c.nodes {
@@ -200,6 +211,10 @@ func (c *cluster) settle(w *work) observed {
 		{"all answers are shown", func() bool {
 			return len(observed{shown: c.shown()}.unanswered(w.sent().mentions)) == 0
 		}},
+		{"all webhooks are in Redis", func() bool {
+			in := tally(c.mirrored())
+			return !slices.ContainsFunc(w.sent().hooks, func(id string) bool { return in["webhook:ci:"+id] == 0 })
+		}},
 		{"all outgoing messages are out", none("SELECT count(*) FROM outbox WHERE unfinished = 1")},
 	} {
 		if !e2e.Poll(c.o.patience, end.reached) {
@@ -207,20 +222,23 @@ func (c *cluster) settle(w *work) observed {
 			break
 		}
 	}
-	var o observed
-	for _, row := range s.Rows("SELECT CAST(json AS TEXT) FROM history") {
+	o := observed{order: make([][]string, len(w.sessions))}
+	for _, row := range s.Rows("SELECT session_id, CAST(json AS TEXT) FROM history ORDER BY session_id, seq") {
 		var m e2e.Said
-		if err := json.Unmarshal([]byte(row[0]), &m); err != nil {
+		if err := json.Unmarshal([]byte(row[1]), &m); err != nil {
 			c.h.Fatal(err)
 		}
-		o.history += row[0] + "\n"
+		o.history += row[1] + "\n"
 		if m.Role == "user" {
 			o.heard = append(o.heard, m.Text())
+			if person := slices.Index(w.sessions, row[0]); person >= 0 && strings.HasPrefix(m.Text(), "prompt-") {
+				o.order[person] = append(o.order[person], m.Text())
+			}
 		} else {
 			o.answered = append(o.answered, m.Text())
 		}
 	}
-	o.ran = c.ran()
+	o.ran, o.mirrored = c.ran(), c.mirrored()
 	for _, e := range s.Topic(string(event.TopicEnv)) {
 		o.events = append(o.events, e.ID)
 	}
@@ -243,6 +261,24 @@ func (c *cluster) shown() (out []string) {
 		out = append(out, m.ReplyTo+" "+m.Content)
 	}
 	return out
+}
+
+// mirrored returns the ids of the environment events in Redis.
+func (c *cluster) mirrored() (ids []string) {
+	reply, err := c.redis.TryDo("XRANGE", "lilac:s:env", "-", "+")
+	entries, ok := reply.([]any)
+	if err != nil || !ok {
+		return nil
+	}
+	for _, entry := range entries {
+		fields := entry.([]any)[1].([]any)
+		for i := 0; i+1 < len(fields); i += 2 {
+			if fields[i] == "id" {
+				ids = append(ids, fields[i+1].(string))
+			}
+		}
+	}
+	return ids
 }
 
 // ran returns the prompts whose commands have run, once for each time.

@@ -22,6 +22,8 @@ const (
 	promote       = "kill PostgreSQL's primary and promote its standby"
 	cutNodes      = "cut all connections between the nodes"
 	silenceNodes  = "nothing passes between the nodes for a lease"
+	flushRedis    = "Redis loses everything"
+	killRedis     = "kill -9 Redis, which keeps nothing"
 	dropGateway   = "drop Discord's gateway"
 	refuseDiscord = "Discord's API fails"
 )
@@ -42,6 +44,8 @@ var weights = []struct {
 	{promote, 2},
 	{cutNodes, 3},
 	{silenceNodes, 2},
+	{flushRedis, 2},
+	{killRedis, 2},
 	{dropGateway, 3},
 	{refuseDiscord, 3},
 }
@@ -115,6 +119,12 @@ func (c *cluster) suffer(fault string, random *rand.Rand) time.Duration {
 		each(c.between, func(l *faultproxy.Proxy) { l.Silence(true) })
 		c.sleep(c.o.lease)
 		each(c.between, func(l *faultproxy.Proxy) { l.Silence(false) })
+	case flushRedis:
+		c.redis.FlushAll()
+	case killRedis:
+		c.redis.Kill()
+		c.sleep(time.Second)
+		c.redis.Restart()
 	case dropGateway:
 		c.discord.DropGateway(discordtest.Cut)
 	case refuseDiscord:

@@ -6,7 +6,7 @@
 //
 //	go run ./internal/testkit/lilac-chaos -time 10m
 //
-// It needs the programs of PostgreSQL 15 or later, and sends traffic to loopback only. It
+// It needs the programs of PostgreSQL 15 or later and of Redis, and sends traffic to loopback only. It
 // ends with status 1 if a promise was broken, and prints the seed with which the faults can
 // be repeated in the same order.
 //
@@ -90,6 +90,7 @@ func endure(h *host, o options) report {
 	}
 	w.stop()
 	c.heal()
+	r.looks = c.owner.end()
 	fmt.Println("everything is healed; waiting for the end of all work")
 	r.observed = c.settle(w)
 	r.sent = w.sent()

@@ -12,6 +12,8 @@ import (
 type sent struct {
 	prompts, hooks []string
 	mentions       map[string]string // text by id
+	// order has the prompts of each person as the person saw them.
+	order [][]appended
 }
 
 // observed is the state of the world in the end.
@@ -25,6 +27,10 @@ type observed struct {
 	// ran are the prompts whose commands have run, once for each time. A command that a fault
 	// interrupts does not run again, and the agent is told.
 	ran []string
+	// order has the prompts in the conversation of each person.
+	order [][]string
+	// mirrored are the ids of environment events in Redis.
+	mirrored []string
 	// shown are the bot's messages on Discord: the id of the message that they answer, a space,
 	// and their text.
 	shown []string
@@ -58,6 +64,7 @@ type report struct {
 	observed observed
 	faults   map[string]int
 	silences []time.Duration
+	looks    []look
 }
 
 // counts returns the accepted texts (want) that were found never, and more than once.
@@ -88,6 +95,8 @@ func (r report) broken() (out []string) {
 	add("prompts in the history", r.sent.prompts, func(text string) int { return heard[text] })
 	add("answers to prompts", r.sent.prompts, func(text string) int { return answered["I heard: "+text] })
 	add("webhooks", r.sent.hooks, func(id string) int { return events["webhook:ci:"+id] })
+	mirrored := tally(r.observed.mirrored)
+	add("webhooks in Redis", r.sent.hooks, func(id string) int { return min(1, mirrored["webhook:ci:"+id]) })
 	told := tally(asked.FindAllString(r.observed.history, -1))
 	// The agent may be told of one delivery in several places, and of several at a time.
 	add("webhooks that the agent was told of", r.sent.hooks, func(id string) int { return min(1, told[id]) })
@@ -101,7 +110,7 @@ func (r report) broken() (out []string) {
 	add("commands", r.sent.prompts, func(text string) int { return max(1, ran[text]) })
 	ended := tally(r.observed.ended)
 	add("ends of requests", slices.Sorted(maps.Keys(ended)), func(id string) int { return ended[id] })
-	return out
+	return append(out, r.disorder()...)
 }
 
 func tally(texts []string) map[string]int {
@@ -128,6 +137,7 @@ func (r report) String() string {
 		fmt.Fprintf(&b, "no node worked: p50 %s, p99 %s, at most %s\n", round(sorted[n/2]), round(sorted[min(n-1, n*99/100)]), round(sorted[n-1]))
 	}
 	fmt.Fprintf(&b, "accepted: %d prompts, %d webhooks, %d mentions on Discord; %d requests ended\n", len(r.sent.prompts), len(r.sent.hooks), len(r.sent.mentions), len(tally(r.observed.ended)))
+	fmt.Fprintf(&b, "%d looks at the owner of the database saw %d owners, one at a time\n", len(r.looks), ownersIn(r.looks))
 	fmt.Fprintf(&b, "%d commands ran\n", len(tally(r.observed.ran)))
 	broken := r.broken()
 	for _, line := range broken {

@@ -36,6 +36,9 @@ type work struct {
 	// mentions the messages on Discord, by id.
 	prompts, hooks []string
 	mentions       map[string]string
+	// sessions are the conversations of the people, and order their prompts as they saw them.
+	sessions []string
+	order    [][]appended
 }
 
 func startWork(h *host, c *cluster, people int) *work {
@@ -44,6 +47,7 @@ func startWork(h *host, c *cluster, people int) *work {
 	active := c.awaitActive()
 	for i := range people {
 		session := active.NewSession()
+		w.sessions, w.order = append(w.sessions, session), append(w.order, nil)
 		w.senders.Go(func() { w.write(i, session) })
 	}
 	w.senders.Go(w.deliver)
@@ -76,6 +80,7 @@ func (w *work) each(send func(i int, s *e2e.Server) (accepted bool)) {
 func (w *work) write(person int, session string) {
 	w.each(func(i int, s *e2e.Server) bool {
 		text := fmt.Sprintf("prompt-%d-%d", person, i)
+		w.note(person, i, text)
 		body := fmt.Sprintf(`{"content":%q,"queue":%q}`, text, event.Prompt)
 		if !w.post(s, "/sessions/"+session+"/prompt", []byte(body), "Authorization", "Bearer "+e2e.Token, "Idempotency-Key", text) {
 			return false
@@ -83,8 +88,18 @@ func (w *work) write(person int, session string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.prompts = append(w.prompts, text)
+		w.order[person][i].returned = time.Now()
 		return true
 	})
+}
+
+// note records that a person sends a prompt for the first time.
+func (w *work) note(person, i int, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.order[person]) == i {
+		w.order[person] = append(w.order[person], appended{text: text, called: time.Now()})
+	}
 }
 
 // deliver sends webhooks as GitHub does.
@@ -158,5 +173,5 @@ func (w *work) grows(h *host) {
 func (w *work) sent() sent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return sent{prompts: w.prompts, hooks: w.hooks, mentions: w.mentions}
+	return sent{prompts: w.prompts, hooks: w.hooks, mentions: w.mentions, order: w.order}
 }
