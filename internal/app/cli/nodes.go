@@ -36,11 +36,16 @@ func nodesCommand(c *cli) *cobra.Command {
 	})
 }
 
+// silentAfter is the time after which a node that says nothing is called silent. It is gone soon.
+const silentAfter = 5 * time.Second
+
 // nodeState says in a word or a sentence what a node does.
 func nodeState(n db.Node) string {
 	switch {
 	case n.Active:
 		return "active"
+	case n.SilentMS > silentAfter.Milliseconds():
+		return "silent"
 	case n.Trouble != "":
 		return "takes requests, but runs no commands: " + n.Trouble
 	case n.URL != "":

@@ -2,8 +2,8 @@
 //
 // # Promises
 //
-//   - A request is sent once. It waits for an active node, and is repeated only if no connection
-//     could be made.
+//   - A request waits for an active node. It is sent once, and repeated only if no connection could
+//     be made, or if it is repeatable: it only reads, or has an Idempotency-Key, and it is small.
 //   - The response arrives as it is sent, so that event streams and answers stream.
 //   - A request is passed on once: a node that receives a passed-on request while it waits itself
 //     refuses it, so that two nodes cannot send a request in a circle.

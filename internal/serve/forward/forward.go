@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -31,6 +32,8 @@ const (
 	probeTime = 2 * time.Second
 	// maxIdle bounds the unused connections to the active node.
 	maxIdle = 64
+	// maxRepeated bounds the body of a request that can be repeated, in bytes: it is kept in memory.
+	maxRepeated = 256 << 10
 )
 
 // Options configure a [Forwarder]. Key and KeyHeader are required.
@@ -143,14 +146,26 @@ func (f *Forwarder) Handler(prefix string) http.Handler {
 // RoundTrip implements [http.RoundTripper] for the handler, which closes the body of the request.
 // It waits until there is an active node.
 func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
-	body := req.Body
+	body, repeatable := req.Body, isRepeatable(req)
+	var kept []byte
+	if repeatable && body != nil {
+		var err error
+		if kept, err = io.ReadAll(io.LimitReader(body, maxRepeated)); err != nil {
+			return nil, fmt.Errorf("read the request: %w", err)
+		}
+	}
 	for until := time.Now().Add(f.opt.Patience); ; {
 		u := f.target()
 		err := error(errNoActive)
 		if u != nil {
 			out := req.Clone(req.Context())
 			out.URL.Scheme, out.URL.Host = u.Scheme, u.Host
-			if body != nil && body != http.NoBody {
+			switch {
+			case repeatable && len(kept) > 0:
+				out.Body = io.NopCloser(bytes.NewReader(kept))
+			case repeatable:
+				out.Body = http.NoBody
+			case body != nil && body != http.NoBody:
 				out.Body = keptOpen{body}
 			}
 			var res *http.Response
@@ -158,7 +173,7 @@ func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 				return res, nil
 			}
 		}
-		if !neverSent(err) || time.Now().After(until) {
+		if !neverSent(err) && !repeatable || time.Now().After(until) {
 			return nil, err
 		}
 		select {
@@ -167,6 +182,15 @@ func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// isRepeatable reports whether a request has no further effect if the active node gets it twice: it
+// only reads, or has a key by which the active node recognizes it. Its body must be small.
+func isRepeatable(req *http.Request) bool {
+	if req.ContentLength < 0 || req.ContentLength > maxRepeated {
+		return false
+	}
+	return req.Method == http.MethodGet || req.Method == http.MethodHead || req.Header.Get("Idempotency-Key") != ""
 }
 
 var errNoActive = errors.New("no active node is known")

@@ -74,7 +74,7 @@ func newAPI(o Options) *api {
 	a.topics = &topics{bus: o.Bus, streams: a.streams}
 	a.tasks, a.workflows, a.toolTokens = &tasks{o.Tasks}, &workflows{o.Workflows}, &toolTokens{o.Operators}
 	a.mcp, a.retry = o.MCP, o.RetryMCP
-	a.logins = &loginRoutes{logins: o.Logins, token: o.Token, addr: o.Addr, now: o.Now}
+	a.logins = &loginRoutes{logins: o.Logins, token: o.Token, addr: o.Addr, now: o.Now, fromNode: o.FromNode}
 	a.operations = &operations{
 		health: o.Health, registry: o.Metrics, settings: o.Settings, version: o.Version,
 		started: o.Now(), now: o.Now, streams: a.streams, document: lazyDocument(a.routes), addr: o.Addr, nodes: o.Nodes,

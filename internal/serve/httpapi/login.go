@@ -91,6 +91,8 @@ type loginRoutes struct {
 	token  string
 	addr   string
 	now    func() time.Time
+	// fromNode reports whether another node passes the request on; nil without nodes.
+	fromNode func(r *http.Request) bool
 }
 
 type loginLinkBody struct {
@@ -99,7 +101,11 @@ type loginLinkBody struct {
 }
 
 func (l *loginRoutes) newLink(r *http.Request) (loginLinkBody, error) {
-	return loginLinkBody{l.logins.NewLink(cmp.Or(l.addr, r.Host)), l.now().Add(loginCodeAge).UnixMilli()}, nil
+	addr := cmp.Or(l.addr, r.Host)
+	if l.fromNode != nil && l.fromNode(r) {
+		addr = r.Host // the client reaches that node
+	}
+	return loginLinkBody{l.logins.NewLink(addr), l.now().Add(loginCodeAge).UnixMilli()}, nil
 }
 
 // cookieAge is how long a browser stays logged in.
