@@ -240,8 +240,19 @@ func (p *Tab) Picture(name string, dark bool) {
 		return
 	}
 	p.Media(dark, true)
-	png := ask(p, chromedp.CaptureScreenshot())
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), p.Screenshot(), 0o644); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// Resize changes the size of the window.
+func (p *Tab) Resize(width, height int) {
+	p.t.Helper()
+	p.Do(chromedp.EmulateViewport(int64(width), int64(height)))
+}
+
+// Screenshot returns what the tab shows, as a PNG.
+func (p *Tab) Screenshot() []byte {
+	p.t.Helper()
+	return ask(p, chromedp.CaptureScreenshot())
 }
