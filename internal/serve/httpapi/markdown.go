@@ -47,7 +47,7 @@ var markdown = goldmark.New(
 		parser.WithParagraphTransformers(util.Prioritized(boundedDefinitions{parser.LinkReferenceParagraphTransformer}, 100)),
 		parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000)),
 	)),
-	goldmark.WithExtensions(boundedTables{}, extension.Strikethrough, extension.Linkify, extension.TaskList, codeBlocks{}),
+	goldmark.WithExtensions(boundedTables{}, extension.Strikethrough, extension.Linkify, extension.TaskList, codeBlocks{}, formulas{}, footnotes{}),
 )
 
 // RenderMarkdown renders text of a model or a person as HTML that is safe to show.
@@ -75,8 +75,8 @@ const (
 	maxNested = 1_000_000
 )
 
-// nested matches the beginning of a quote or a list item.
-var nested = lazyregexp.New(`^[ \t]*(>|([-*+]|[0-9]{1,9}[.)])([ \t]|$))`)
+// nested matches the beginning of a quote, a list item, or a footnote.
+var nested = lazyregexp.New(`^[ \t]*(>|([-*+]|[0-9]{1,9}[.)])([ \t]|$)|\[\^[^\]]+\]:)`)
 
 // tooComplex reports whether a text is too expensive to parse. It is then shown
 // unformatted.
@@ -164,7 +164,7 @@ type boundedMarks struct{}
 var comparisonsKey = parser.NewContextKey()
 
 // Trigger implements goldmark's parser.InlineParser.
-func (boundedMarks) Trigger() []byte { return []byte("*_~`[]!<") }
+func (boundedMarks) Trigger() []byte { return []byte("*_~`[]!<$\\") }
 
 // Parse implements goldmark's parser.InlineParser.
 func (boundedMarks) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {

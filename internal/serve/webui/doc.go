@@ -4,7 +4,10 @@
 //
 // Handler serves them with a content security policy that allows only these files, so
 // text of a model never becomes a script. Text of people, models, tools and events
-// enters the document as text; the only markup is the response of POST /render.
+// enters the document as text; the only markup is the response of POST /render. math.js
+// typesets formulas with KaTeX (the folder katex has the files of its npm package), which
+// is loaded with the first formula. Its elements are built one by one, because the policy
+// forbids the style attributes of its HTML.
 //
 // app.js selects the view by the address after the # (router.js). Each view is a module:
 // conversation.js, search.js, requests.js, timeline.js, tasks.js, workflows.js,

@@ -5,12 +5,15 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"path"
 	"strings"
 )
 
-//go:embed static
+// The folder static is the page; katex has the files of the npm package katex that it uses.
+//
+//go:embed static katex/katex.min.js katex/katex.min.css katex/fonts
 var files embed.FS
 
 // policy allows the page to load only its own files. Images may also be pictures that
@@ -22,6 +25,7 @@ var types = map[string]string{
 	".css":         "text/css; charset=utf-8",
 	".js":          "text/javascript; charset=utf-8",
 	".svg":         "image/svg+xml",
+	".woff2":       "font/woff2",
 	".webmanifest": "application/manifest+json",
 }
 
@@ -73,28 +77,28 @@ func Handler() http.Handler {
 
 func load() map[string]asset {
 	const dir = "static"
-	entries, err := files.ReadDir(dir)
-	if err != nil {
-		return nil // cannot happen: the directory is embedded
-	}
-	assets := make(map[string]asset, len(entries)+1)
-	for _, e := range entries {
-		body, err := files.ReadFile(path.Join(dir, e.Name()))
+	assets := make(map[string]asset)
+	// The walk cannot fail: the files are embedded.
+	_ = fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		body, err := files.ReadFile(name)
 		if err != nil {
-			continue
+			return err
 		}
 		sum := sha256.Sum256(body)
-		a := asset{body: body, kind: types[path.Ext(e.Name())], etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
-		switch e.Name() {
-		case "index.html":
+		a := asset{body: body, kind: types[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+		switch name {
+		case dir + "/index.html":
 			assets["/"] = a
-		case "icon.svg":
+			return nil
+		case dir + "/icon.svg":
 			assets["/favicon.ico"] = a
 		}
-		if e.Name() != "index.html" {
-			assets["/assets/"+e.Name()] = a
-		}
-	}
+		assets["/assets/"+strings.TrimPrefix(name, dir+"/")] = a
+		return nil
+	})
 	return assets
 }
 

@@ -27,18 +27,21 @@ func get(t *testing.T, target string, header ...string) *httptest.ResponseRecord
 func TestEveryFileIsServedWithItsType(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
-		"/":                         "text/html; charset=utf-8",
-		"/assets/style.css":         "text/css; charset=utf-8",
-		"/assets/app.js":            "text/javascript; charset=utf-8",
-		"/assets/icon.svg":          "image/svg+xml",
-		"/assets/lilac.webmanifest": "application/manifest+json",
-		"/favicon.ico":              "image/svg+xml",
-		"/assets/reducer.js":        "text/javascript; charset=utf-8",
-		"/assets/":                  "",
-		"/assets/../webui.go":       "",
-		"/assets/index.html":        "",
-		"/nothing":                  "",
-		"/assets/app.js/other":      "",
+		"/":                          "text/html; charset=utf-8",
+		"/assets/style.css":          "text/css; charset=utf-8",
+		"/assets/app.js":             "text/javascript; charset=utf-8",
+		"/assets/icon.svg":           "image/svg+xml",
+		"/assets/lilac.webmanifest":  "application/manifest+json",
+		"/favicon.ico":               "image/svg+xml",
+		"/assets/reducer.js":         "text/javascript; charset=utf-8",
+		"/assets/":                   "",
+		"/assets/katex/katex.min.js": "text/javascript; charset=utf-8",
+		"/assets/katex/fonts/KaTeX_Main-Regular.woff2": "font/woff2",
+		"/assets/katex/package.json":                   "",
+		"/assets/../webui.go":                          "",
+		"/assets/index.html":                           "",
+		"/nothing":                                     "",
+		"/assets/app.js/other":                         "",
 	}
 	for target, kind := range want {
 		w := get(t, target)

@@ -21,6 +21,9 @@ var releasePlatforms = []string{"linux", "darwin", "windows"}
 // licenseFiles are the names under which modules keep their license and their notices.
 var licenseFiles = []string{"LICENSE", "LICENSE.md", "LICENSE.txt", "LICENCE", "COPYING", "NOTICE", "NOTICE.txt"}
 
+// embeddedPackages lists the directories of npm packages whose files are part of a released binary.
+var embeddedPackages = []string{"internal/serve/webui/katex"}
+
 type module struct{ Path, Version, Dir string }
 
 // linkedModules returns the modules whose code is part of a released binary, by path.
@@ -72,6 +75,23 @@ func TestThirdPartyNoticesAreCurrent(t *testing.T) {
 		if found == 0 {
 			t.Errorf("%s %s has no license file: check its license by hand before linking it", m.Path, m.Version)
 		}
+	}
+	for _, dir := range embeddedPackages {
+		dir = filepath.Join("..", "..", "..", dir)
+		license, err := os.ReadFile(filepath.Join(dir, "LICENSE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, "package.json"))
+		var about struct{ Name, Version string }
+		if err == nil {
+			err = json.Unmarshal(raw, &about)
+		}
+		if err != nil {
+			t.Fatalf("read the version of a package: %v", err)
+		}
+		key := strings.TrimSpace(string(license))
+		users[key] = append(users[key], about.Name+" "+about.Version+" (npm)")
 	}
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

@@ -30,6 +30,10 @@ func Complete(source string) int {
 			if empty && at+end < len(source) && !continues(l) {
 				complete = at
 			}
+			// A footnote may follow at the end of the text.
+			if strings.Contains(l, "[^") {
+				return complete
+			}
 			if f := fenceOf(trimmed); f != "" {
 				fence = f
 			}

@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"fmt"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -10,6 +11,7 @@ import (
 	"github.com/yuin/goldmark/util"
 
 	"lilac/internal/foundation/text"
+	"lilac/internal/serve/httpapi"
 )
 
 // span is text in one style, without line breaks.
@@ -79,6 +81,15 @@ func (r *renderer) inline(parent ast.Node, style lipgloss.Style) []line {
 				} else {
 					add("☐ ", style)
 				}
+			case *httpapi.Formula:
+				for i, l := range strings.Split(string(c.Source), "\n") {
+					if i > 0 {
+						add(" ", style)
+					}
+					add(l, r.styles.Code)
+				}
+			case *extast.FootnoteLink:
+				add(fmt.Sprintf("[%d]", c.Index), r.styles.Faint)
 			case *ast.AutoLink:
 				add(string(c.Label(r.source)), r.styles.Link)
 			case *ast.Link:

@@ -38,6 +38,10 @@ func TestRender(t *testing.T) {
 		"a link that runs":         {"[a](javascript:x)", "a"},
 		"entities":                 {"a &amp; b &lt;c&gt; \\*d\\*", "a & b <c> *d*"},
 		"no escape sequences":      {"a\x1b[31mb &#27;[2J\u202ec `\x07d`", "a[31mb [2Jc d"},
+		"a formula is its source":  {"so $a*b*c$ and \\(d_1\\)", "so $a*b*c$ and\n\\(d_1\\)"},
+		"a formula in its lines":   {"so\n$$\n*a*\n- b\n$$", "so\n\n  $$\n  *a*\n  - b\n  $$"},
+		"footnotes":                {"a[^x] b\n\n[^x]: one two three four *five*", "a[1] b\n\n[1] one two three\n    four five"},
+		"a footnote without text":  {"a[^x]\n\n[^x]:\n", "a[1]\n\n[1] "},
 		"empty":                    {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +57,7 @@ var corpus = []string{
 	"# Title", "A paragraph that is long enough to wrap on a narrow terminal, with `code` and **bold** words.",
 	"- one\n- two\n  1. three\n  2. four\n\n- five", "> quoted\n>\n> ```sh\n> ls -la | grep x\n> ```",
 	"```go\nfunc main() {\n\n\tfmt.Println(\"hi\") // say\n}\n```", "~~~\n```\n~~~", "| a | b | c |\n|---|---|---|\n| 1 | 2 | a longer cell |",
-	"1. a\n\n   b\n\n2. c", "---", "- [ ] task\n- [x] done", "Ünïcödé 日本語 👩‍👧 text",
+	"1. a\n\n   b\n\n2. c", "---", "so $x$ and[^n]\n\n[^n]: a note\n\n    - of two", "$$\n\\frac{a}{b}\n$$", "- [ ] task\n- [x] done", "Ünïcödé 日本語 👩‍👧 text",
 }
 
 func document(t *rapid.T) string {
@@ -99,6 +103,8 @@ func TestComplete(t *testing.T) {
 		"- a\n\n- b\n":            0,
 		"- a\n\n  b\n\nc\n":       10,
 		"1. a\n\n2. b\n":          0,
+		"a\n\nb[^n]\n\nc\n\nd\n":  3,
+		"$$\na\n$$\n\nb\n":        9,
 	} {
 		if got := Complete(source); got != want {
 			t.Errorf("Complete(%q) = %d, want %d", source, got, want)

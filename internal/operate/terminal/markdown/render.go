@@ -83,6 +83,10 @@ func (r *renderer) block(n ast.Node, width int) []line {
 		return r.list(n, width)
 	case *extast.Table:
 		return r.table(n, width)
+	case *httpapi.FormulaBlock:
+		return r.indented(string(n.Source(r.source)), "", width)
+	case *extast.FootnoteList:
+		return r.footnotes(n, width)
 	}
 	if n.Type() == ast.TypeBlock && n.FirstChild() != nil && n.FirstChild().Type() == ast.TypeBlock {
 		return r.blocks(n, width, true)
@@ -139,6 +143,27 @@ func (r *renderer) list(n *ast.List, width int) (out []line) {
 	return out
 }
 
+// footnotes renders the footnotes at the end of a text with their numbers.
+func (r *renderer) footnotes(list ast.Node, width int) (out []line) {
+	for c := list.FirstChild(); c != nil; c = c.NextSibling() {
+		note, ok := c.(*extast.Footnote)
+		if !ok {
+			continue
+		}
+		marker := fmt.Sprintf("[%d] ", note.Index)
+		indent := ansi.StringWidth(marker)
+		lines := r.blocks(note, narrower(width, indent), true)
+		for len(lines) > 0 && lines[len(lines)-1].width() == 0 { // the link back has no text
+			lines = lines[:len(lines)-1]
+		}
+		if len(lines) == 0 {
+			lines = []line{nil}
+		}
+		out = append(out, prefix(lines, span{marker, r.styles.Faint}, span{strings.Repeat(" ", indent), r.styles.Text})...)
+	}
+	return out
+}
+
 // isTask reports whether a list item begins with a check box.
 func isTask(item ast.Node) bool {
 	if item.FirstChild() == nil {
@@ -155,7 +180,11 @@ func (r *renderer) code(n ast.Node, language string, width int) (out []line) {
 		segment := n.Lines().At(i)
 		source.Write(segment.Value(r.source))
 	}
-	for _, l := range highlighted(strings.TrimRight(source.String(), "\n"), language, r.styles) {
+	return r.indented(strings.TrimRight(source.String(), "\n"), language, width)
+}
+
+func (r *renderer) indented(source, language string, width int) (out []line) {
+	for _, l := range highlighted(source, language, r.styles) {
 		for _, part := range breakAt(l, narrower(width, 2)) {
 			out = append(out, append(line{{"  ", r.styles.Text}}, part...))
 		}

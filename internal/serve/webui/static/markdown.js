@@ -9,14 +9,20 @@
 import { render } from './api.js';
 import { copy } from './clipboard.js';
 import { el } from './element.js';
+import { typeset } from './math.js';
 
 const interval = 150;
 const pieceLength = 3000;
+
+// Number of texts so far, for ids that are unique in the page.
+let texts = 0;
 
 export class Markdown {
   constructor() {
     this.element = document.createElement('div');
     this.element.className = 'md';
+    this.element.addEventListener('click', (e) => this.follow(e));
+    this.id = `t${++texts}`;
     this.reset('');
   }
 
@@ -38,7 +44,7 @@ export class Markdown {
     tail.className = 'tail';
     box.append(tail);
     this.element.append(box);
-    this.piece = { box, tail, text, drawn: 0 };
+    this.piece = { box, tail, text, drawn: 0, id: `${this.id}-${this.pieces.length}` };
     if (text) tail.append(text);
     this.pieces.push(this.piece);
     this.hideMarks();
@@ -55,7 +61,23 @@ export class Markdown {
 
   // hideMarks hides new text that may be marks, unless the server does not render it.
   hideMarks() {
-    for (const { tail } of this.pieces) tail.hidden = !this.failed && /[\n`*_~|#<>[\]&\\:+-]|^\s*\d+[.)]/.test(tail.textContent);
+    for (const { tail } of this.pieces) {
+      tail.hidden = !this.failed && (/[\n`*_~|#<>[\]&\\:+$-]|^\s*\d+[.)]/.test(tail.textContent) || tail.previousElementSibling?.matches('.footnotes'));
+    }
+  }
+
+  // follow goes from a reference to its footnote, and back. The address after the # is that of the
+  // view, so the browser cannot do it.
+  follow(event) {
+    const link = event.target.closest('a[role=doc-noteref], a[role=doc-backlink]');
+    const target = link && this.element.querySelector(`#${CSS.escape(link.hash.slice(1))}`);
+    if (!link) return;
+    event.preventDefault();
+    if (!target) return;
+    const place = target.querySelector(':scope > a') ?? target;
+    if (place === target) target.tabIndex = -1;
+    place.focus({ preventScroll: true });
+    target.scrollIntoView({ block: 'nearest' });
   }
 
   // show displays markup that the server sent with the stored message.
@@ -63,7 +85,7 @@ export class Markdown {
     this.text = text;
     this.finished = true;
     this.generation++;
-    this.element.replaceChildren(...parse(html));
+    this.element.replaceChildren(...parse(html, this.id));
   }
 
   finish() {
@@ -105,7 +127,7 @@ export class Markdown {
   async drawWhole(generation) {
     const html = await render(this.text);
     if (generation !== this.generation) return;
-    this.element.replaceChildren(...parse(html));
+    this.element.replaceChildren(...parse(html, this.id));
   }
 
   // undrawn finds the first section with text that is not rendered yet. An earlier
@@ -132,7 +154,7 @@ export class Markdown {
     piece.drawn = length;
     // Markup has no trailing space: keep it with the text that follows.
     piece.tail.textContent = piece.text.slice(piece.text.slice(0, length).search(/(?<![ \t])[ \t]*$/));
-    piece.box.replaceChildren(...parse(html));
+    piece.box.replaceChildren(...parse(html, piece.id));
     const last = lastWords(piece.box);
     // Markup ends code with a line break; more text may belong to the same line.
     if (last.localName === 'code' && /[^\n`~]$/.test(piece.text.slice(0, length))) {
@@ -148,7 +170,7 @@ export class Markdown {
 // lastWords finds the element that text which is not rendered yet continues.
 function lastWords(box) {
   let node = box;
-  while (node.lastElementChild?.matches('p, ul, ol, li, blockquote, .code, pre, pre > code') &&
+  while (node.lastElementChild?.matches('p, ul, ol, li, blockquote, .code, pre, pre > code, .tex') &&
     (node.lastChild === node.lastElementChild || !node.lastChild.textContent.trim())) {
     node = node.lastElementChild;
   }
@@ -156,7 +178,8 @@ function lastWords(box) {
 }
 
 // boundary finds the last blank line that is outside code and before a line that
-// begins a new paragraph; 0 if there is none.
+// begins a new paragraph; 0 if there is none. References to footnotes stay together with
+// everything after them, because the footnotes may follow at the end.
 function boundary(text) {
   let fence = '';
   let at = 0;
@@ -165,6 +188,7 @@ function boundary(text) {
   for (const line of text.split('\n')) {
     const mark = /^ {0,3}(```+|~~~+)/.exec(line)?.[1];
     if (!fence && blank && /^[^\s\-*+>|\d]/.test(line)) found = at;
+    if (!fence && line.includes('[^')) return found;
     if (mark && !fence) fence = mark[0];
     else if (mark && mark[0] === fence) fence = '';
     blank = line.trim() === '';
@@ -175,10 +199,11 @@ function boundary(text) {
 
 // parse converts markup of POST /render to nodes. It parses in a separate document,
 // where nothing runs or loads; links open in a new tab. Each block has the text
-// direction of its first letter; code has none.
-function parse(html) {
+// direction of its first letter; code and formulas have none. The ids of footnotes begin with id.
+function parse(html, id) {
   const { body } = new DOMParser().parseFromString(html, 'text/html');
-  for (const link of body.querySelectorAll('a[href]')) {
+  nameNotes(body, id);
+  for (const link of body.querySelectorAll('a[href]:not([role])')) {
     link.target = '_blank';
     link.rel = 'noopener noreferrer';
   }
@@ -189,6 +214,7 @@ function parse(html) {
     code.replaceWith(box);
     box.append(code);
   }
+  for (const formula of body.querySelectorAll('.math, .tex')) formula.dir = 'ltr';
   for (const table of body.querySelectorAll('table')) {
     const box = body.ownerDocument.createElement('div');
     box.className = 'wide';
@@ -198,7 +224,22 @@ function parse(html) {
     table.replaceWith(box);
     box.append(table);
   }
-  return [...body.childNodes];
+  const nodes = document.createDocumentFragment();
+  nodes.append(...body.childNodes);
+  typeset(nodes);
+  return [...nodes.childNodes];
+}
+
+// nameNotes makes the ids of footnotes unique in the page, and gives their links names.
+function nameNotes(body, id) {
+  const unique = (name) => `${id}-${name.replace(':', '-')}`;
+  for (const node of body.querySelectorAll('[id]')) node.id = unique(node.id);
+  for (const link of body.querySelectorAll('a[role=doc-noteref], a[role=doc-backlink]')) {
+    const [, again, number] = /^#fn(?:ref)?(\d*):(\d+)$/.exec(link.getAttribute('href')) ?? [];
+    link.href = `#${unique(link.getAttribute('href').slice(1))}`;
+    link.setAttribute('aria-label', link.role === 'doc-noteref' ? `Footnote ${number}` : `Back to reference ${number}${again ? `, place ${Number(again) + 1}` : ''}`);
+  }
+  body.querySelector('.footnotes')?.setAttribute('aria-label', 'Footnotes');
 }
 
 function copyButton(code) {

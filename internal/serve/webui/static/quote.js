@@ -1,5 +1,7 @@
 // Quotes the selected text of a conversation in the message box.
 
+import { selected as selectedFormulas } from './math.js';
+
 // Maximum length of a quotation, in characters; who wants more attaches a file.
 const longest = 10000;
 
@@ -11,7 +13,7 @@ export function quote(button, root, take) {
     const range = selection.rangeCount > 0 ? selection.getRangeAt(0) : null;
     if (!range || !root.contains(range.commonAncestorContainer)) return '';
     // Chromium's text of a selection is empty while a text box has the focus.
-    return (selection.toString() || range.toString()).trim().slice(0, longest);
+    return (selectedFormulas(range) || selection.toString() || range.toString()).trim().slice(0, longest);
   };
   document.addEventListener('selectionchange', () => { button.hidden = !selected(); });
   // The press must not end the selection.

@@ -5,6 +5,7 @@ import { arrange, el, renew } from './element.js';
 import { attached } from './files.js';
 import { line, moment, money, plural, whole } from './format.js';
 import { Markdown } from './markdown.js';
+import { textOf } from './math.js';
 import { questionOf } from './question.js';
 import { to } from './router.js';
 import { canSpeak, readAloud } from './voice.js';
@@ -203,7 +204,7 @@ export class Transcript {
 
   // spoken returns the answer as it is shown, without the marks of Markdown.
   spoken(request) {
-    return request.blocks.filter((b) => b.kind === 'text').map((b) => this.block(b).element.textContent.trim()).join('\n\n');
+    return request.blocks.filter((b) => b.kind === 'text').map((b) => textOf(this.block(b).element).trim()).join('\n\n');
   }
 
   // about is the line below a request: time, usage, links and a copy button.
