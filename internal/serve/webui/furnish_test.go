@@ -3,6 +3,7 @@ package webui_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"lilac/internal/testkit/webuitest"
 )
@@ -103,6 +104,12 @@ func (f *fake) furnish(said string) {
 		failed := workflow("w3", "failed", "Remind Ann. ")
 		failed["detail"], failed["endedAt"] = "It has no task to wait for. "+said, 1_760_000_600_000
 		f.views.workflows = []object{open, calendar, failed}
+		f.views.strangers = []object{
+			{"platform": "discord", "userId": "1575198526348984003", "name": "ann" + said, "code": "ABCD-EFGH", "state": "pending", "createdAt": time.Now().UnixMilli()},
+			{"platform": "discord", "userId": "1575198526348984004", "name": "bob", "code": "JKLM-NPQR", "state": "pending", "createdAt": time.Now().Add(-time.Hour).UnixMilli()},
+			{"platform": "discord", "userId": "1575198526348984005", "name": "too late", "code": "STUV-WXYZ", "state": "pending", "createdAt": time.Now().AddDate(0, 0, -8).UnixMilli()},
+			{"platform": "discord", "userId": "1575198526348984006", "name": "eve", "code": "2345-6789", "state": "denied", "createdAt": time.Now().UnixMilli()},
+		}
 		f.views.groups = []object{
 			{"topic": "env", "group": "environment", "mode": "work", "pending": 1, "backlog": 0, "oldestMs": 12, "active": true},
 			{"topic": "cmd.request", "group": "old " + said, "mode": "work", "pending": 0, "backlog": 1200, "oldestMs": 7_200_000},

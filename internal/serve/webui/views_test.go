@@ -316,6 +316,37 @@ func TestOnlyAnUnusedGroupIsDroppedAfterAConfirmation(t *testing.T) {
 	}
 }
 
+// Strangers wait on the Health view until the operator decides, and only as long as their codes are valid.
+func TestStrangersAreApprovedAndRefused(t *testing.T) {
+	t.Parallel()
+	f, p := furnished(t, "", "#/health", 1100, 760)
+	p.Until("those who wait are listed", "[...document.querySelectorAll('.strangers li b')].map(e => e.innerText).join() === 'ABCD-EFGH,JKLM-NPQR'")
+	p.Picture("strangers", false)
+	p.Click("[aria-label='Approve ABCD-EFGH of ann']")
+	p.Until("it asks", "document.getElementById('ask').open && document.getElementById('ask-text').textContent.includes('1575198526348984003')")
+	p.Click("#ask-no")
+	p.Until("nothing happened", "!document.getElementById('ask').open && document.querySelectorAll('.strangers li').length === 2")
+	p.Click("[aria-label='Approve ABCD-EFGH of ann']")
+	p.Do(chromedp.WaitVisible("#ask"))
+	p.Click("#ask-yes")
+	p.Until("one is left", "document.querySelectorAll('.strangers li').length === 1")
+	f.set(func() { f.views.strangers[1]["code"] = "another" })
+	p.Click("[aria-label='Refuse JKLM-NPQR of bob']")
+	p.Do(chromedp.WaitVisible("#ask"))
+	p.Click("#ask-yes")
+	p.Shows("#view-problem", "There is no such code.")
+	p.Until("the new code is listed", "document.querySelector('.strangers li b').innerText === 'another'")
+	p.Click("[aria-label='Refuse another of bob']")
+	p.Do(chromedp.WaitVisible("#ask"))
+	p.Click("#ask-yes")
+	p.Until("nobody waits, and nothing is wrong", "document.querySelector('.state') && !document.querySelector('.strangers') && document.getElementById('view-problem').hidden")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a, b := f.views.strangers[0]["state"], f.views.strangers[1]["state"]; a != "approved" || b != "denied" {
+		t.Errorf("the states are %v and %v", a, b)
+	}
+}
+
 func TestSettingsShowTheirSource(t *testing.T) {
 	t.Parallel()
 	_, p := furnished(t, "", "#/settings", 1100, 760)

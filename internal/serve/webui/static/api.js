@@ -119,6 +119,8 @@ export const testDiscord = (discord) => call('POST', '/setup/test/discord', disc
 export const testRule = (rule) => call('POST', '/setup/test/rule', rule);
 export const restart = () => call('POST', '/restart', {});
 
+export const pairings = () => page('pairings', '/pairings');
+export const settlePairing = (code, allow) => call('POST', `/pairings/${encodeURIComponent(code)}/${allow ? 'approve' : 'deny'}`, {});
 export const rules = async () => (await call('GET', '/rules')).rules;
 export const groups = async () => (await call('GET', '/bus/groups')).groups;
 export const dropGroup = (topic, group) => call('DELETE', `/bus/groups/${encodeURIComponent(topic)}/${encodeURIComponent(group)}`);

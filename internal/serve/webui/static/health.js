@@ -1,14 +1,17 @@
-// Health: readiness by component, the running server, and the backlog of event
-// consumers.
+// Health: readiness by component, strangers who wait for an approval, the running server,
+// and the backlog of event consumers.
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
-import { count, duration, plural, whole } from './format.js';
+import { count, duration, moment, plural, whole } from './format.js';
 
 export const title = 'Health';
 
 const refreshEvery = 5000;
+
+// The server approves codes that are not older than this, in milliseconds.
+const codeLasts = 7 * 24 * 3600 * 1000;
 
 export function open(root, _place, page) {
   const box = el('div', { className: 'health' }, el('p', { className: 'quiet', role: 'status' }, 'Loading…'));
@@ -17,31 +20,46 @@ export function open(root, _place, page) {
   let closed = false;
   const load = async () => {
     if (!document.hidden) {
-      const [ready, status, groups, nodes, servers] = await Promise.allSettled([api.ready(), api.status(), api.groups(), api.nodes(), api.mcpServers()]);
+      const now = await ask();
       if (closed) return;
-      draw(ready, status, groups, nodes, servers);
-      const refused = [ready, status, groups].find((r) => r.reason?.status === 401);
+      draw(now);
+      const refused = [now.ready, now.status, now.groups].find((r) => r.reason?.status === 401);
       if (refused) page.problem(refused.reason.message);
     }
     timer = setTimeout(load, refreshEvery);
   };
   let consuming = [];
-  const draw = (ready, status, groups, nodes, servers) => {
-    consuming = groups.value ?? consuming;
-    renew(box, sections(ready, status, groups, nodes, servers, drop));
+  let waiting = [];
+  const draw = (now) => {
+    consuming = now.groups.value ?? consuming;
+    waiting = (now.strangers.value?.rows ?? []).filter((p) => p.state === 'pending' && p.createdAt > Date.now() - codeLasts);
+    renew(box, sections(now, waiting, { drop, settle }));
+  };
+  // act does what a person confirmed, and shows the state after it.
+  const act = async (does) => {
+    try {
+      await does();
+      const now = await ask();
+      if (!closed) draw(now);
+    } catch (failure) {
+      page.problem(failure.message);
+    }
+  };
+  const settle = async (code, allow) => {
+    const p = waiting.find((one) => one.code === code);
+    if (!p) return;
+    const person = `${p.name || 'the person'} (${p.platform}, user ${p.userId})`;
+    const question = allow ? `Let ${person} send private messages to the agent? Approve only a code that the person has told you.` : `Refuse private messages of ${person}? The person gets no further answer.`;
+    if (!(await confirmed(question, allow ? 'Approve' : 'Refuse'))) return;
+    page.problem('');
+    await act(() => api.settlePairing(code, allow));
   };
   const drop = async (key) => {
     const g = consuming.find((one) => keyOf(one) === key);
     if (!g) return;
     const question = `Drop the group ${g.group} of ${g.topic} permanently? Its backlog of ${plural(g.backlog + g.pending, 'event')} is lost. Drop a group only if its consumer will not return.`;
     if (!(await confirmed(question, 'Drop'))) return;
-    try {
-      await api.dropGroup(g.topic, g.group);
-      const now = await Promise.allSettled([api.ready(), api.status(), api.groups(), api.nodes(), api.mcpServers()]);
-      if (!closed) draw(...now);
-    } catch (failure) {
-      page.problem(failure.message);
-    }
+    await act(() => api.dropGroup(g.topic, g.group));
   };
   load();
   return () => {
@@ -50,14 +68,22 @@ export function open(root, _place, page) {
   };
 }
 
+// ask loads everything that the view shows, by name.
+async function ask() {
+  const asked = { ready: api.ready(), status: api.status(), groups: api.groups(), nodes: api.nodes(), servers: api.mcpServers(), strangers: api.pairings() };
+  const answers = await Promise.allSettled(Object.values(asked));
+  return Object.fromEntries(Object.keys(asked).map((name, i) => [name, answers[i]]));
+}
+
 const keyOf = (g) => `${g.topic} ${g.group}`;
 
-function sections(ready, status, groups, nodes, servers, drop) {
+function sections({ ready, status, groups, nodes, servers }, waiting, { drop, settle }) {
   const state = ready.value;
   const sentence = !state ? ready.reason.message : state.ok ? 'Lilac is ready.' : state.body.error?.message ?? 'Lilac is not ready.';
   const parts = state?.body.parts ?? [];
   return [
     el('section', { className: `state ${state?.ok ? 'good' : 'bad'}`, role: 'status' }, el('h2', {}, sentence)),
+    ...(waiting.length ? [strangers(waiting, settle)] : []),
     ...(parts.length ? [el('section', {}, el('h3', {}, 'Components'), el('ul', { className: 'parts' }, ...parts.map(part)))] : []),
     ...(status.value ? [program(status.value)] : []),
     ...(nodes.value?.rows.length > 1 ? [processes(nodes.value.rows)] : []),
@@ -87,6 +113,21 @@ function mcp(rows) {
   return el('section', {}, el('h3', {}, 'MCP servers'), el('ul', { className: 'parts' }, ...rows.map((s) => el('li', {},
     el('span', { className: 'badge', 'data-state': mcpTones[s.state] ?? '' }, s.state), el('b', {}, s.name),
     el('span', { className: 'quiet' }, [plural(s.tools, 'tool'), s.restarts && plural(s.restarts, 'failure'), s.trouble].filter(Boolean).join(' · '))))));
+}
+
+// strangers lists the people who wait for an approval of their private messages.
+function strangers(rows, settle) {
+  const button = (p, words, allow) => {
+    const made = el('button', { type: 'button', className: 'pill', 'aria-label': `${words} ${p.code} of ${p.name || p.userId}` }, words);
+    made.dataset.code = p.code;
+    made.addEventListener('click', () => settle(made.dataset.code, allow));
+    return made;
+  };
+  return el('section', { className: 'strangers' }, el('h3', {}, 'Waiting for your approval'),
+    el('p', { className: 'quiet' }, 'These people want to send the agent private messages. Approve a code if the person has told it to you.'),
+    el('ul', { className: 'people' }, ...rows.map((p) => el('li', { 'data-key': `${p.platform} ${p.userId} ${p.code}` },
+      el('b', {}, p.code), el('bdi', {}, p.name), el('span', { className: 'quiet' }, `${p.platform} · user ${p.userId} · ${moment(p.createdAt)}`),
+      button(p, 'Approve', true), button(p, 'Refuse', false)))));
 }
 
 // processes lists the process that decides and writes, and those that take over when it ends.
