@@ -17,6 +17,8 @@ const (
 	// inboxAge is the retention of external event ids. It is longer than the retention of the
 	// bus, so that an event that is still on the bus cannot be accepted twice.
 	inboxAge = 30 * 24 * time.Hour
+	// usageAge is the longest period that can be summed up.
+	usageAge = 367 * 24 * time.Hour
 	// workflowAge is the retention of workflows that have ended. During that time, a late
 	// reply is still matched to its workflow.
 	workflowAge = 30 * 24 * time.Hour
@@ -58,6 +60,7 @@ type cleaner struct{ *base }
 func (c cleaner) removeOld(ctx context.Context) {
 	c.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return c.store.RuleRuns.TrimRules(tx, tx.Now().Add(-inboxAge)) })
 	c.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return c.store.Workflows.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
+	c.trim(ctx, "usage", func(tx *db.Tx) (bool, error) { return c.store.Usage.TrimCalls(tx, tx.Now().Add(-usageAge)) })
 	c.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return c.store.Inbox.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
 	c.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return c.store.Relays.TrimRelays(tx, tx.Now().Add(-relayAge)) })
 	c.trim(ctx, "forwarded messages", func(tx *db.Tx) (bool, error) { return c.store.Forwarded.TrimForwarded(tx, tx.Now().Add(-forwardedAge)) })

@@ -20,7 +20,10 @@ func (b gateBudget) Exhausted(q db.Queryer, sessionID string) (string, error) {
 }
 
 func (b gateBudget) Spend(tx *db.Tx, sessionID string, used chat.Usage, took time.Duration) error {
-	return b.runner.Spend(tx, sessionID, session.Spent{Steps: 1, Usage: used, Time: took})
+	if err := b.runner.Spend(tx, sessionID, session.Spent{Steps: 1, Usage: used, Time: took}); err != nil {
+		return err
+	}
+	return b.store.Usage.AddCall(tx, session.PurposeGate, sessionID, b.now.Load().config.Router.Gate, used)
 }
 
 // gateUnreadable reports a missing or unreadable verdict of the gate to the operator.

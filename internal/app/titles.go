@@ -85,7 +85,10 @@ func (t *titler) name(ctx context.Context, sessionID string) error {
 		return err
 	}
 	return t.db.Update(ctx, func(tx *db.Tx) error {
-		if err := t.runner.Spend(tx, sessionID, session.Spent{Usage: used}); err != nil || title == "" {
+		if err := t.runner.Spend(tx, sessionID, session.Spent{Usage: used}); err != nil {
+			return err
+		}
+		if err := t.store.Usage.AddCall(tx, session.PurposeTitle, sessionID, t.now.Load().config.Titles.Model, used); err != nil || title == "" {
 			return err
 		}
 		if still, _, err := t.beginning(tx, sessionID); err != nil || still == "" {

@@ -114,26 +114,38 @@ func (Requests) Requests(q db.Queryer, sessionID string, limit int, before strin
 	return out, wrap("list requests", err)
 }
 
-// Consumed lists what the newest requests since a time (Unix milliseconds) have used, at most limit
-// of them, newest first. It skips damaged usage.
+// Consumed lists what the newest requests since a time (Unix milliseconds) have used, and the calls of
+// models without a request, at most limit of each, newest first. It skips damaged usage.
 func (Requests) Consumed(q db.Queryer, since int64, limit int) ([]session.Consumed, error) {
-	rows, err := q.Query(`SELECT created_at, model, client, usage FROM requests WHERE created_at >= ? ORDER BY created_at DESC, id DESC LIMIT ?`, since, limit)
-	if err != nil {
-		return nil, wrap("list what requests used", err)
-	}
-	defer rows.Close()
-	var out []session.Consumed
-	for rows.Next() {
+	scan := func(rows scanner) (*session.Consumed, error) {
 		var c session.Consumed
 		var usage []byte
-		if err := rows.Scan(&c.CreatedAt, &c.Model, &c.Client, &usage); err != nil {
-			return nil, wrap("read what a request used", err)
+		if err := rows.Scan(&c.CreatedAt, &c.Model, &c.Client, &c.SessionID, &c.Rule, &c.TookMs, &c.Purpose, &usage); err != nil {
+			return nil, err
 		}
-		if json.Unmarshal(usage, &c.Usage) == nil {
-			out = append(out, c)
+		if json.Unmarshal(usage, &c.Usage) != nil {
+			return nil, nil
+		}
+		return &c, nil
+	}
+	var out []session.Consumed
+	for _, query := range []string{
+		`SELECT created_at, model, client, session_id, COALESCE((SELECT rule FROM rule_runs WHERE request_id = requests.id ORDER BY id LIMIT 1), ''),
+			CASE WHEN state = 'done' AND started_at > 0 THEN ended_at - started_at ELSE 0 END, '', usage
+			FROM requests WHERE created_at >= ? ORDER BY created_at DESC, id DESC LIMIT ?`,
+		`SELECT at, model, client, session_id, '', 0, purpose, usage FROM usage_calls WHERE at >= ? ORDER BY at DESC, id DESC LIMIT ?`,
+	} {
+		found, err := collect(q, scan, query, since, limit)
+		if err != nil {
+			return nil, wrap("list what was used", err)
+		}
+		for _, c := range found {
+			if c != nil {
+				out = append(out, *c)
+			}
 		}
 	}
-	return out, wrap("list what requests used", rows.Err())
+	return out, nil
 }
 
 // promptPreviewMax is the maximum length of the text that [Requests.Asked] returns, in

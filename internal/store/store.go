@@ -49,5 +49,5 @@ var Migrations = []db.Migration{
 	workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration,
 	watchedMigration, ruleChecksumMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration,
 	outboxChannelsMigration, segmentMigration, conversationsMigration, marksMigration, choiceMigration, refusalErrorsMigration,
-	promptsMigration, learnedMigration, pairingMigration, workspacesMigration, branchesMigration, filingMigration,
+	promptsMigration, learnedMigration, pairingMigration, workspacesMigration, branchesMigration, filingMigration, callsMigration,
 }

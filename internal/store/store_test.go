@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/core/workflow"
@@ -388,5 +389,48 @@ func TestConsumedListsTheNewestRequestsOfAPeriod(t *testing.T) {
 		}); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("since %d, at most %d: %v, %v; want %v", c.since, c.limit, got, err, c.want)
 		}
+	}
+}
+
+// What was used is listed with the rule that started the request, how long it took, and calls without a
+// request, which are forgotten after a time.
+func TestConsumedListsRulesTimesAndCalls(t *testing.T) {
+	d, s := open(t)
+	var at int64
+	update(t, d, func(tx *db.Tx) error {
+		at = tx.Now().UnixMilli()
+		for i, state := range []event.RequestState{event.StateDone, event.StateFailed} {
+			r := session.Request{ID: fmt.Sprint("rule:s:m", i), SessionID: "s", Client: "web", State: state, CreatedAt: at - 10, StartedAt: at - 9, EndedAt: at - 2, Model: "a/b", Usage: chat.Usage{InputTokens: 1}}
+			if err := s.Requests.CreateRequest(tx, r); err != nil {
+				return err
+			}
+		}
+		for _, id := range []string{"rule:s:m0", "rule:s:other"} {
+			if err := s.RuleRuns.AddRun(tx, environment.Run{Rule: "ci " + id, EventID: id, SessionID: "s", RequestID: id, At: at}); err != nil {
+				return err
+			}
+		}
+		return s.Usage.AddCall(tx, session.PurposeTitle, "s", "c/d", chat.Usage{OutputTokens: 2, CostMicros: 3})
+	})
+	list := func() (got []session.Consumed) {
+		if err := read(t, d, func(q db.Queryer) (err error) { got, err = s.Requests.Consumed(q, at-10, 10); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := []session.Consumed{
+		{CreatedAt: at - 10, Model: "a/b", Client: "web", SessionID: "s", Usage: chat.Usage{InputTokens: 1}},
+		{CreatedAt: at - 10, Model: "a/b", Client: "web", SessionID: "s", Rule: "ci rule:s:m0", TookMs: 7, Usage: chat.Usage{InputTokens: 1}},
+		{CreatedAt: at, Model: "c/d", SessionID: "s", Purpose: session.PurposeTitle, Usage: chat.Usage{OutputTokens: 2, CostMicros: 3}},
+	}
+	if diff := cmp.Diff(want, list()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	update(t, d, func(tx *db.Tx) error {
+		_, err := s.Usage.TrimCalls(tx, time.UnixMilli(at+1))
+		return err
+	})
+	if diff := cmp.Diff(want[:2], list()); diff != "" {
+		t.Errorf("after trimming (-want +got):\n%s", diff)
 	}
 }

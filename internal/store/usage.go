@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,21 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 )
+
+// callsMigration creates the table of what models used without a request. The days and sessions
+// contain it, too.
+var callsMigration = db.Migration{Name: "usage.0001-calls", SQL: `
+CREATE TABLE usage_calls (
+	id         INTEGER PRIMARY KEY,
+	at         INTEGER NOT NULL,
+	purpose    TEXT NOT NULL,
+	session_id TEXT NOT NULL,
+	client     TEXT NOT NULL,
+	model      TEXT NOT NULL,
+	usage      BLOB NOT NULL
+) STRICT;
+CREATE INDEX usage_calls_at ON usage_calls (at, id);
+`}
 
 const spentColumns = `steps, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros, time_ms`
 
@@ -48,6 +64,24 @@ func (Usage) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
 	}
 	_, err := tx.Exec(addSession, args(sessionID)...)
 	return wrap("count for the session", err)
+}
+
+// AddCall stores what a call of a model without a request used, for a purpose of [session.Consumed].
+func (Usage) AddCall(tx *db.Tx, purpose, sessionID, model string, used chat.Usage) error {
+	raw, err := json.Marshal(used)
+	if err != nil {
+		return wrap("encode usage", err)
+	}
+	_, err = tx.Exec(`INSERT INTO usage_calls (at, purpose, session_id, client, model, usage) VALUES (?, ?, ?, COALESCE((SELECT client FROM sessions WHERE id = ?), ''), ?, ?)`,
+		tx.Now().UnixMilli(), purpose, sessionID, sessionID, model, raw)
+	return wrap("count call", err)
+}
+
+// TrimCalls deletes calls from before a time, at most trimBatch. Call it again while more is true.
+func (Usage) TrimCalls(tx *db.Tx, before time.Time) (more bool, err error) {
+	return trimAll(tx, before, map[string]string{
+		"calls of models": `DELETE FROM usage_calls WHERE id IN (SELECT id FROM usage_calls WHERE at < ? ORDER BY at LIMIT ?)`,
+	})
 }
 
 // SpentOn returns the usage of a day, in the format "2006-01-02".

@@ -132,9 +132,10 @@ func TestServerIsReachedDespiteAConfigurationMistake(t *testing.T) {
 }
 
 func TestUsageIsPrinted(t *testing.T) {
-	env := fake(t, map[string]string{"GET /usage": `{"days":[{"name":"2026-11-25","requests":0,"usage":{"inputTokens":0,"outputTokens":0}},{"name":"2026-11-26","requests":2,"usage":{"inputTokens":1000,"outputTokens":20,"cacheReadTokens":900,"costMicros":1500}}],"models":[{"name":"a/b","requests":2,"usage":{"inputTokens":1000,"outputTokens":20}}],"clients":[]}`})
+	env := fake(t, map[string]string{"GET /usage": `{"days":[{"name":"2026-11-25","requests":0,"usage":{"inputTokens":0,"outputTokens":0}},{"name":"2026-11-26","requests":2,"usage":{"inputTokens":1000,"outputTokens":20,"cacheReadTokens":900,"costMicros":1500}}],"models":[{"name":"a/b","requests":2,"latency":{"medianMs":1500,"p95Ms":62000},"usage":{"inputTokens":1000,"outputTokens":20}}],"clients":[],"rules":[{"name":"ci","requests":1,"usage":{"inputTokens":1,"outputTokens":2}}],"channels":[{"name":"s1","title":"a\u001b[31m title","requests":1,"usage":{"inputTokens":1,"outputTokens":2}},{"name":"*","requests":1,"usage":{}}],"purposes":[{"name":"title","requests":3,"usage":{"inputTokens":5}}]}`})
 	out, errOut, code := call(t, "", env, "usage", "--days", "2")
-	want := "DAY         REQUESTS  INPUT  OUTPUT  CACHED  COST\n2026-11-26  2         1000   20      90 %    $0.0015\n\nMODEL  REQUESTS  INPUT  OUTPUT  CACHED  COST\na/b    2         1000   20      0 %     -\n\nCLIENT  REQUESTS  INPUT  OUTPUT  CACHED  COST\n\n"
+	want := "DAY         REQUESTS  INPUT  OUTPUT  CACHED  COST     TOOK\n2026-11-26  2         1000   20      90 %    $0.0015  -\n\nMODEL  REQUESTS  INPUT  OUTPUT  CACHED  COST  TOOK\na/b    2         1000   20      0 %     -     1.5s/1m2s\n\nCLIENT  REQUESTS  INPUT  OUTPUT  CACHED  COST  TOOK\n\n" +
+		"CHANNEL      REQUESTS  INPUT  OUTPUT  CACHED  COST  TOOK\na[31m title  1         1      2       0 %     -     -\n(others)     1         0      0       -       -     -\n\nRULE  REQUESTS  INPUT  OUTPUT  CACHED  COST  TOOK\nci    1         1      2       0 %     -     -\n\nCALLS-FOR  REQUESTS  INPUT  OUTPUT  CACHED  COST  TOOK\ntitle      3         5      0       0 %     -     -\n\n"
 	if code != 0 || errOut != "" || out != want {
 		t.Errorf("it ended with %d, %q, and printed:\n%s", code, errOut, out)
 	}

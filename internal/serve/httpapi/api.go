@@ -69,7 +69,7 @@ func newAPI(o Options) *api {
 	a.events = &envEvents{db: o.DB, bus: o.Bus, inbox: t.Inbox, sessions: a.sessions, now: o.Now}
 	a.rules = &rules{db: o.DB, rules: o.Rules, events: a.events, now: o.Now}
 	a.sources = &sources{sources: o.Sources, inbox: t.Inbox, now: o.Now, reading: newBodyReaders(o.refuseNewest)}
-	a.usage = &usage{db: o.DB, table: t.Requests, now: o.Now}
+	a.usage = &usage{db: o.DB, table: t.Requests, sessions: a.sessions, now: o.Now}
 	a.groups, a.deadLetters = &groups{o.Bus}, &deadLetters{o.Bus}
 	a.topics = &topics{bus: o.Bus, streams: a.streams}
 	a.tasks, a.workflows, a.toolTokens = &tasks{o.Tasks}, &workflows{o.Workflows}, &toolTokens{o.Operators}

@@ -297,7 +297,7 @@ func (a *api) routes() []route {
 			status: 204, result: "Revoked.", endpoint: noContent(a.approvals.revoke),
 		},
 		{
-			method: "GET", path: "/usage", needs: sessions, summary: "Sum up the tokens and the cost of requests by day, model, and client.",
+			method: "GET", path: "/usage", needs: sessions, summary: "Sum up the tokens, the cost, and the latency of requests by day, model, client, channel, and rule.",
 			params: []param{
 				{name: "days", doc: "Number of days, ending today.", schema: `{"type":"integer","minimum":1,"maximum":366,"default":30}`},
 				{name: "zone", doc: "The time zone of the days, such as Europe/Berlin. Default: the server's.", schema: `{"type":"string"}`},

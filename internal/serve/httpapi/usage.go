@@ -14,15 +14,16 @@ import (
 const (
 	usageDays    = 30 // by default
 	maxUsageDays = 366
-	// maxConsumed bounds the requests that one answer sums up.
+	// maxConsumed bounds the requests that one answer sums up, and the calls without a request.
 	maxConsumed = 200_000
 )
 
 // usage serves sums of what requests have used.
 type usage struct {
-	db    *db.DB
-	table RequestTable
-	now   func() time.Time
+	db       *db.DB
+	table    RequestTable
+	sessions *sessions
+	now      func() time.Time
 }
 
 func (u *usage) sum(r *http.Request) (out session.Consumption, err error) {
@@ -40,9 +41,15 @@ func (u *usage) sum(r *http.Request) (out session.Consumption, err error) {
 		now = now.In(zone)
 	}
 	err = u.db.Read(r.Context(), func(q db.Queryer) error {
-		requests, err := u.table.Consumed(q, session.FirstDay(now, days).UnixMilli(), maxConsumed)
-		out = session.SumUp(requests, now, days)
-		out.Partial = len(requests) == maxConsumed
+		used, err := u.table.Consumed(q, session.FirstDay(now, days).UnixMilli(), maxConsumed)
+		out = session.SumUp(used, now, days)
+		out.Partial = len(used) >= maxConsumed
+		for i := range out.Channels {
+			// A conversation that was deleted has no title any more.
+			if s, err := u.sessions.table.Session(q, out.Channels[i].Name); err == nil {
+				out.Channels[i].Title = s.Title
+			}
+		}
 		return err
 	})
 	return out, err

@@ -174,7 +174,7 @@ func (s *tables) Consumed(q db.Queryer, since int64, limit int) (out []session.C
 	all, err := s.Requests(q, "", 0, "")
 	for _, r := range all {
 		if r.CreatedAt >= since && len(out) < limit {
-			out = append(out, session.Consumed{CreatedAt: r.CreatedAt, Model: r.Model, Client: r.Client, Usage: r.Usage})
+			out = append(out, session.Consumed{CreatedAt: r.CreatedAt, Model: r.Model, Client: r.Client, SessionID: r.SessionID, Usage: r.Usage})
 		}
 	}
 	return out, err

@@ -21,6 +21,8 @@ type views struct {
 	settings          []object
 	groups            []object
 	rules             []object
+	// strangers are the people who ask to send private messages.
+	strangers []object
 	// workflows are the workflows that the agent waits for.
 	workflows []object
 	// left are the consumer groups that were removed.
@@ -119,16 +121,41 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 	})
 	read("GET /usage", func(r *http.Request) any {
 		share := func(name string, requests, tokens, cost int) object {
-			return object{"name": name, "requests": requests, "usage": object{"inputTokens": tokens, "outputTokens": tokens / 10, "cacheReadTokens": tokens / 2, "costMicros": cost}}
+			s := object{"name": name, "requests": requests, "usage": object{"inputTokens": tokens, "outputTokens": tokens / 10, "cacheReadTokens": tokens / 2, "costMicros": cost}}
+			if requests > 0 {
+				s["latency"] = object{"medianMs": 1000 + 100*requests, "p95Ms": 9000}
+			}
+			return s
 		}
 		if r.FormValue("days") == "7" {
-			return object{"days": []object{share("2026-11-26", 0, 0, 0)}, "models": []object{}, "clients": []object{}}
+			return object{"days": []object{share("2026-11-26", 0, 0, 0)}, "models": []object{}, "clients": []object{}, "channels": []object{}, "rules": []object{}, "purposes": []object{}}
 		}
-		days := []object{}
+		// group has a part of each day.
+		group := func(name, title string, part int) object {
+			g, days := share(name, 435/part, 435_000/part, 8_700_000/part), []object{}
+			for i := part; i < 30; i += 2 {
+				days = append(days, share(fmt.Sprintf("2026-11-%02d", i+1), i/part, 1000*i/part, 20_000*i/part))
+			}
+			g["days"] = days
+			if title != "" {
+				g["title"] = title
+			}
+			return g
+		}
+		days, rules := []object{}, []object{group("", "", 2)}
 		for i := range 30 {
 			days = append(days, share(fmt.Sprintf("2026-11-%02d", i+1), i, 1000*i, 20_000*i))
 		}
-		return object{"days": days, "models": []object{share("openai/gpt", 435, 435_000, 8_700_000)}, "clients": []object{share("web", 400, 400_000, 8_000_000), share("discord", 35, 35_000, 700_000)}}
+		for i := range 7 {
+			rules = append(rules, group(fmt.Sprint("rule-", i), "", 8+i))
+		}
+		delete(rules[6], "days")
+		delete(rules[7], "days")
+		return object{
+			"days": days, "models": []object{group("openai/gpt", "", 1)}, "clients": []object{group("web", "", 2), group("discord", "", 9)},
+			"channels": []object{group("s1", "The dandelions "+f.views.said, 2), group("s2", "Backups", 3), share("*", 3, 300, 30)}, "rules": rules,
+			"purposes": []object{share("title", 12, 2400, 900)},
+		}
 	})
 	read("GET /status", func(*http.Request) any {
 		return object{"version": "v1.2.3", "go": "go1.26", "platform": "linux/amd64", "startedAt": 1, "uptimeMs": 93784000, "eventStreams": f.open}
@@ -173,6 +200,30 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 			{"model": "p/usual", "name": "Usual", "contextTokens": 200000}, {"model": "p/other", "images": true},
 		}}
 	})
+	read("GET /pairings", func(*http.Request) any {
+		if f.views.strangers == nil {
+			return nil
+		}
+		return object{"pairings": append([]object{}, f.views.strangers...)}
+	})
+	settle := func(state string) func(w http.ResponseWriter, r *http.Request) any {
+		return func(w http.ResponseWriter, r *http.Request) any {
+			var settled any
+			f.set(func() {
+				for _, p := range f.views.strangers {
+					if p["code"] == r.PathValue("code") {
+						p["state"], settled = state, p
+					}
+				}
+			})
+			if settled == nil {
+				refuse(w, http.StatusNotFound, "not_found", "There is no such code.")
+			}
+			return settled
+		}
+	}
+	api("POST /pairings/{code}/approve", settle("approved"))
+	api("POST /pairings/{code}/deny", settle("denied"))
 	read("GET /tools/mcp", func(*http.Request) any {
 		return object{"servers": []object{
 			{"name": "files", "state": "ready", "tools": 12, "restarts": 0},
