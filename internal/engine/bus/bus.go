@@ -178,6 +178,8 @@ type Log interface {
 	Fetch(ctx context.Context, topic event.Topic, after Position, limit int) ([]Delivery, error)
 	// Last returns the position of the newest event of a topic, "" if empty.
 	Last(ctx context.Context, topic event.Topic) (Position, error)
+	// Back returns a position after which the topic has at most n events, the newest ones.
+	Back(ctx context.Context, topic event.Topic, n int) (Position, error)
 }
 
 // DeadLetterQueue has the events that could not be handled.

@@ -388,6 +388,15 @@ func (b *Engine) Last(ctx context.Context, topic event.Topic) (bus.Position, err
 	return b.events.Position(info.Last), nil
 }
 
+// Back returns a position after which the topic has at most n events, the newest ones.
+func (b *Engine) Back(ctx context.Context, topic event.Topic, n int) (bus.Position, error) {
+	info, err := b.events.Topic(ctx, topic)
+	if err != nil {
+		return "", fmt.Errorf("find the newest events of %s: %w", topic, err)
+	}
+	return b.events.Position(max(info.Trimmed, info.Last-int64(n))), nil
+}
+
 // ackNothing is the Ack of deliveries that commit nothing.
 func ackNothing(*db.Tx) error { return nil }
 

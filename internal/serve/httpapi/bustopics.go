@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lilac/internal/engine/bus"
@@ -40,7 +41,17 @@ func (s *topics) fetch(r *http.Request) (out busEventList, err error) {
 	if err != nil {
 		return out, err
 	}
-	found, err := s.bus.Fetch(r.Context(), topic, bus.Position(r.URL.Query().Get("after")), limit)
+	after := bus.Position(r.URL.Query().Get("after"))
+	if raw := r.URL.Query().Get("newest"); raw != "" {
+		n, err := strconv.Atoi(raw)
+		if err != nil || n < 1 || n > maxLimit || after != "" {
+			return out, fault.InvalidField("newest", "newest must be a number from 1 to %d, without after.", maxLimit)
+		}
+		if after, err = s.bus.Back(r.Context(), topic, n); err != nil {
+			return out, err
+		}
+	}
+	found, err := s.bus.Fetch(r.Context(), topic, after, limit)
 	if errors.Is(err, bus.ErrTrimmed) {
 		return out, &fault.Error{Kind: fault.Gone, Code: "trimmed", Field: "after", Err: err, Message: "Events after this position have expired. Leave out after to begin with the oldest event."}
 	}

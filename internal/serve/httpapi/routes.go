@@ -254,7 +254,10 @@ func (a *api) routes() []route {
 			status: 204, result: "Dropped.", endpoint: noContent(a.groups.drop),
 		},
 		{
-			method: "GET", path: "/bus/{topic}", summary: "List the raw events of a topic.", params: []param{afterParam, limitParam},
+			method: "GET", path: "/bus/{topic}", summary: "List the raw events of a topic.",
+			params: []param{
+				afterParam, {name: "newest", doc: "Start with the newest events: at most as many.", schema: `{"type":"integer","minimum":1,"maximum":1000}`}, limitParam,
+			},
 			status: 200, result: "The events.", endpoint: reply(a.topics.fetch),
 		},
 		{

@@ -23,6 +23,8 @@ type views struct {
 	rules             []object
 	// strangers are the people who ask to send private messages.
 	strangers []object
+	// earlier are the events of each topic from before the page was opened.
+	earlier map[string][]object
 	// workflows are the workflows that the agent waits for.
 	workflows []object
 	// left are the consumer groups that were removed.
@@ -156,6 +158,10 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 			"channels": []object{group("s1", "The dandelions "+f.views.said, 2), group("s2", "Backups", 3), share("*", 3, 300, 30)}, "rules": rules,
 			"purposes": []object{share("title", 12, 2400, 900)},
 		}
+	})
+	read("GET /bus/{topic}", func(r *http.Request) any {
+		events := f.views.earlier[r.PathValue("topic")]
+		return object{"events": append([]object{}, events...)}
 	})
 	read("GET /status", func(*http.Request) any {
 		return object{"version": "v1.2.3", "go": "go1.26", "platform": "linux/amd64", "startedAt": 1, "uptimeMs": 93784000, "eventStreams": f.open}

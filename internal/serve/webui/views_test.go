@@ -368,7 +368,9 @@ func TestHostileTextIsText(t *testing.T) {
 	f.streaming()
 	f.emit("stream.error", object{"requestId": hostile, "error": object{"message": hostile}})
 	f.emit("user_query", object{"content": hostile, "messageId": hostile, "requestId": hostile, "queue": "prompt"})
-	p.Until("the events are there", "document.querySelectorAll('.event').length === 2")
+	p.Until("the request is there", "document.querySelectorAll('.event').length === 1")
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('.event').open = true"))
+	p.Until("its events are there", "document.querySelectorAll('.event .event').length === 2")
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('.event').forEach(e => { e.open = true })"))
 	const clean = "!window.hacked && !document.querySelector('img[src=x], svg:not([aria-hidden=true]), [onerror], [onload], a[href^=javascript]')"
 	shown := func(view, selector string) {

@@ -53,6 +53,18 @@ func roundTrip(t *testing.T, open func(testing.TB) Engine) {
 	if got, err := e.Bus.Fetch(context.Background(), Topic, last, 10); err != nil || len(got) != 0 {
 		t.Errorf("after the last position: %v, %v; want nothing", got, err)
 	}
+	for n, first := range map[int]int{1: 2, 2: 1, 3: 0, 10: 0} {
+		back, err := e.Bus.Back(context.Background(), Topic, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.Bus.Fetch(context.Background(), Topic, back, 10); err != nil || len(got) != len(want)-first || got[0].ID != want[first].ID {
+			t.Errorf("the newest %d: %v, %v", n, got, err)
+		}
+	}
+	if p, err := e.Bus.Back(context.Background(), "test.empty", 5); p != "" || err != nil {
+		t.Errorf("Back of an empty topic = %q, %v; want \"\"", p, err)
+	}
 	if p, err := e.Bus.Last(context.Background(), "test.empty"); p != "" || err != nil {
 		t.Errorf("Last of an empty topic = %q, %v; want \"\"", p, err)
 	}

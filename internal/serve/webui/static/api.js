@@ -105,6 +105,22 @@ export const workflows = (waiting, limit, before) => page('workflows', `/workflo
 export const workflow = (id) => call('GET', `/workflows/${encodeURIComponent(id)}`);
 export const cancelWorkflow = (id) => call('POST', `/workflows/${encodeURIComponent(id)}/cancel`, {});
 
+// newestEvents returns the newest environment events that the server keeps, oldest first.
+export async function newestEvents() {
+  const { events } = await call('GET', '/bus/env?newest=1000&limit=1000');
+  return events.map(({ data }) => data);
+}
+
+// outputOf returns the beginning of the output of a request that the server keeps, as the event
+// stream names it.
+export async function outputOf(requestId) {
+  const names = { 'evt.agent.output.delta.text': 'stream.text', 'evt.agent.output.delta.reasoning': 'stream.reasoning', 'evt.agent.output.toolcall': 'stream.tool_call' };
+  const { events } = await call('GET', `/bus/${encodeURIComponent(`out.req.${requestId}`)}?limit=1000`);
+  return events.map(({ id, type, ts, data }) => ({
+    id, type: names[type] ?? type, timestamp: ts, metadata: {}, payload: { ...data, requestId, ...(data.delta === undefined ? {} : { content: data.delta }) },
+  }));
+}
+
 export const usage = (days) => call('GET', `/usage${query({ days, zone: Intl.DateTimeFormat().resolvedOptions().timeZone })}`);
 export const status = () => call('GET', '/status');
 export const settings = async () => (await call('GET', '/settings')).settings;
