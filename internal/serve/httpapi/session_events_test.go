@@ -55,3 +55,33 @@ func TestTheEventsOfASessionArePaged(t *testing.T) {
 		}
 	}
 }
+
+// The newest events of a topic are found without reading all of them.
+func TestTheNewestEventsOfATopicAreListed(t *testing.T) {
+	w := newWorld(t)
+	for i := range 5 {
+		if code, body := w.call("POST", "/events", fmt.Sprintf(`{"id":"e%d","type":"build.done"}`, i)); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	for query, want := range map[string][]string{"newest=2": {"e3", "e4"}, "newest=1000": {"e0", "e1", "e2", "e3", "e4"}, "newest=4&limit=1": {"e1"}} {
+		code, body := w.call("GET", "/bus/env?"+query, "")
+		var page struct{ Events []struct{ ID string } }
+		var got []string
+		err := json.Unmarshal([]byte(body), &page)
+		for _, e := range page.Events {
+			got = append(got, e.ID)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || code != 200 || err != nil {
+			t.Errorf("%s: %d, %v (-want +got):\n%s", query, code, err, diff)
+		}
+	}
+	if code, body := w.call("GET", "/bus/out.req.none?newest=3", ""); code != 200 || body != `{"events":[]}`+"\n" {
+		t.Errorf("of no events: %d %s", code, body)
+	}
+	for _, query := range []string{"newest=0", "newest=x", "newest=1001", "newest=2&after=1"} {
+		if code, body := w.call("GET", "/bus/env?"+query, ""); code != 400 {
+			t.Errorf("%s: %d %s", query, code, body)
+		}
+	}
+}

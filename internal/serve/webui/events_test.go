@@ -103,7 +103,7 @@ func TestEventsAreGroupedByRequest(t *testing.T) {
 	f.emit("stream.error", object{"requestId": live, "error": object{"message": "It broke."}})
 	p.Until("it grows while it is open", inside+".endsWith('stream.text 501 pieces|stream.error It broke.') && document.querySelector('.event .badge').innerText === 'failed'")
 	p.Click(".pieces summary")
-	p.Until("the pieces make up the text", "document.querySelector('.pieces pre').textContent.endsWith('498 499 more')")
+	p.Until("the pieces make up the text", "document.querySelector('.pieces pre')?.textContent.endsWith('498 499 more')")
 	p.Picture("events-group", false)
 	p.Picture("events-group-dark", true)
 	p.Click(".events > .event summary")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
 	"lilac/internal/testkit/llmtest"
@@ -19,17 +20,19 @@ func TestASmallModelNamesConversations(t *testing.T) {
 		if strings.Contains(r.LastText(), "fail") {
 			return llmtest.Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "No."}
 		}
-		return llmtest.Say("\"Dandelion habitats.\"")
+		named := llmtest.Say("\"Dandelion habitats.\"")
+		named.Usage = llmtest.Usage{Input: 30, Output: 5}
+		return named
 	})
 	s := e2e.Start(t, append(modelEnv(big.URL), e2e.Configured(t, fmt.Sprintf(
 		"titles: {model: small/tiny}\nproviders: {small: {type: openai, baseURL: %q, apiKey: k}}\n", small.URL+"/v1"))...)...)
-	title := func(session string) string {
+	title := func(id string) string {
 		var out struct{ Title string }
-		s.Request("GET", "/sessions/"+session, nil, &out)
+		s.Request("GET", "/sessions/"+id, nil, &out)
 		return out.Title
 	}
-	ask := func(session, text string) {
-		s.WaitEnded(s.Prompt(session, text, event.Prompt).RequestID, answerWithin)
+	ask := func(id, text string) {
+		s.WaitEnded(s.Prompt(id, text, event.Prompt).RequestID, answerWithin)
 	}
 	first := s.NewSession()
 	ask(first, "Where do dandelions grow?")
@@ -49,5 +52,18 @@ func TestASmallModelNamesConversations(t *testing.T) {
 	}
 	if n := small.Count(); n != 3 {
 		t.Errorf("the small model was asked %d times, want 3: once for each conversation without a name", n)
+	}
+	// What it used is a part of the sums, and is no request.
+	var used session.Consumption
+	s.Request("GET", "/usage?days=2", nil, &used)
+	models := map[string]int{}
+	for _, m := range used.Models {
+		models[m.Name] = m.Requests
+	}
+	if len(used.Purposes) != 1 || used.Purposes[0].Name != session.PurposeTitle || used.Purposes[0].Requests != 2 || used.Purposes[0].Usage.InputTokens != 60 {
+		t.Errorf("titles: %+v", used.Purposes)
+	}
+	if n, ok := models["small/tiny"]; !ok || n != 0 || len(used.Models) != 2 || len(used.Channels) != 4 || used.Channels[0].Latency == nil || len(used.Rules) != 1 || used.Rules[0].Name != "" {
+		t.Errorf("the sums are %+v", used)
 	}
 }

@@ -127,7 +127,7 @@ function strangers(rows, settle) {
     el('p', { className: 'quiet' }, 'These people want to send the agent private messages. Approve a code if the person has told it to you.'),
     el('ul', { className: 'people' }, ...rows.map((p) => el('li', { 'data-key': `${p.platform} ${p.userId} ${p.code}` },
       el('b', {}, p.code), el('bdi', {}, p.name), el('span', { className: 'quiet' }, `${p.platform} · user ${p.userId} · ${moment(p.createdAt)}`),
-      button(p, 'Approve', true), button(p, 'Refuse', false)))));
+      el('span', { className: 'choices' }, button(p, 'Approve', true), button(p, 'Refuse', false))))));
 }
 
 // processes lists the process that decides and writes, and those that take over when it ends.
