@@ -6,7 +6,9 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -91,7 +93,11 @@ func run(dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "catalog.json"), text, 0o644)
+	packed, err := pack(text)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(dir, "catalog.json"), text, 0o644), os.WriteFile(filepath.Join(dir, "catalog.json.gz"), packed, 0o644))
 }
 
 // catwalkVersion returns the version of catwalk in go.mod, and its date.
@@ -282,4 +288,16 @@ func encode(about source, all map[string]*provider) ([]byte, error) {
 	}
 	out.WriteString("\n}\n")
 	return out.Bytes(), nil
+}
+
+// pack returns a text in gzip's format, which is what the program contains.
+func pack(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(text)
+	err = errors.Join(err, w.Close())
+	return out.Bytes(), err
 }

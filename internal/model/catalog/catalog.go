@@ -1,27 +1,44 @@
 package catalog
 
 import (
+	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 )
 
-//go:embed catalog.json
+// builtin is catalog.json, packed because it would be the largest file in the program.
+//
+//go:embed catalog.json.gz
 var builtin []byte
 
 // Builtin returns the catalog in the program. It is parsed at the first call.
 var Builtin = sync.OnceValue(func() *Catalog {
-	c, err := Parse(builtin)
+	text, err := unpack(builtin)
+	if err != nil {
+		panic("catalog.json.gz: " + err.Error()) // a test unpacks it
+	}
+	c, err := Parse(text)
 	if err != nil {
 		panic("catalog.json: " + err.Error()) // a test parses it
 	}
 	return c
 })
+
+func unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
 
 // A Catalog finds the facts about models.
 type Catalog struct {

@@ -1,6 +1,10 @@
 package catalog_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -108,4 +112,22 @@ func FuzzFind(f *testing.F) {
 			t.Errorf("found %v: %+v", found, m)
 		}
 	})
+}
+
+func TestThePackedCatalogIsTheReadableOne(t *testing.T) {
+	packed, err := os.ReadFile("catalog.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readable, err := os.ReadFile("catalog.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(r); err != nil || !bytes.Equal(text, readable) {
+		t.Errorf("%v: they differ; run go generate ./internal/model/catalog", err)
+	}
 }

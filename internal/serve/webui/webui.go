@@ -1,14 +1,18 @@
 package webui
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 // The folder static is the page; katex has the files of the npm package katex that it uses.
@@ -37,6 +41,39 @@ type asset struct {
 	body []byte
 	kind string
 	etag string
+	// packed returns the body in gzip's format, or nil if it is packed already.
+	packed func() []byte
+}
+
+func newAsset(name string, body []byte) asset {
+	sum := sha256.Sum256(body)
+	a := asset{body: body, kind: types[path.Ext(name)], etag: `W/"` + hex.EncodeToString(sum[:12]) + `"`, packed: func() []byte { return nil }}
+	if path.Ext(name) != ".woff2" {
+		a.packed = sync.OnceValue(func() []byte { return pack(body) })
+	}
+	return a
+}
+
+// pack packs a body when it is first needed: most starts need none.
+func pack(body []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write(body)
+	if err := errors.Join(err, w.Close()); err != nil { // a buffer accepts everything
+		return nil
+	}
+	return out.Bytes()
+}
+
+// accepts reports whether a client accepts gzip, which it says without a quality of zero.
+func accepts(header string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		name, quality, _ := strings.Cut(strings.ReplaceAll(one, " ", ""), ";")
+		if strings.EqualFold(name, "gzip") {
+			return strings.Trim(strings.TrimPrefix(quality, "q="), "0.") != "" || quality == ""
+		}
+	}
+	return false
 }
 
 // Handler serves the page at / and its files below /assets/.
@@ -68,9 +105,17 @@ func Handler() http.Handler {
 			return
 		}
 		h.Set("Content-Type", a.kind)
-		h.Set("Content-Length", fmt.Sprint(len(a.body)))
+		h.Set("Vary", "Accept-Encoding")
+		body := a.body
+		if accepts(r.Header.Get("Accept-Encoding")) {
+			if packed := a.packed(); packed != nil {
+				body = packed
+				h.Set("Content-Encoding", "gzip")
+			}
+		}
+		h.Set("Content-Length", fmt.Sprint(len(body)))
 		if r.Method == http.MethodGet {
-			_, _ = w.Write(a.body) // an error means that the client has disconnected
+			_, _ = w.Write(body) // an error means that the client has disconnected
 		}
 	})
 }
@@ -87,8 +132,7 @@ func load() map[string]asset {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(body)
-		a := asset{body: body, kind: types[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+		a := newAsset(name, body)
 		switch name {
 		case dir + "/index.html":
 			assets["/"] = a
@@ -105,7 +149,7 @@ func load() map[string]asset {
 func matches(header, etag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		one = strings.TrimPrefix(strings.TrimSpace(one), "W/")
-		if one == etag || one == "*" {
+		if one == strings.TrimPrefix(etag, "W/") || one == "*" {
 			return true
 		}
 	}

@@ -1,12 +1,15 @@
 package webui_test
 
 import (
+	"compress/gzip"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,6 +67,56 @@ func TestEveryFileIsServedWithItsType(t *testing.T) {
 		if other := get(t, target, "If-None-Match", `"other"`); other.Code != http.StatusOK {
 			t.Errorf("%s with another ETag: status %d, want 200", target, other.Code)
 		}
+	}
+}
+
+func TestFilesArePackedForWhoAcceptsThat(t *testing.T) {
+	t.Parallel()
+	plain := get(t, "/assets/app.js")
+	for accepted, packed := range map[string]bool{"": false, "br": false, "gzip;q=0": false, "gzip; q=0.0": false, "gzip": true, "deflate, GZIP;q=0.5, br": true} {
+		w := get(t, "/assets/app.js", "Accept-Encoding", accepted)
+		if got := w.Header().Get("Content-Encoding") == "gzip"; got != packed {
+			t.Errorf("%q: packed %v, want %v", accepted, got, packed)
+		}
+		if w.Header().Get("Vary") != "Accept-Encoding" || w.Header().Get("Content-Length") != strconv.Itoa(w.Body.Len()) {
+			t.Errorf("%q: %v", accepted, w.Header())
+		}
+		body := io.Reader(w.Body)
+		if packed {
+			var err error
+			if body, err = gzip.NewReader(body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := io.ReadAll(body)
+		if err != nil || string(text) != plain.Body.String() {
+			t.Errorf("%q: %d bytes, %v", accepted, len(text), err)
+		}
+	}
+	if w := get(t, "/assets/katex/fonts/KaTeX_Main-Regular.woff2", "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" {
+		t.Error("a font, which is packed by itself, is packed again")
+	}
+}
+
+// firstLoad is the most that a first visit may load, in bytes.
+const firstLoad = 350_000
+
+// The page loads all of its own files at the first visit.
+func TestTheFirstLoadIsSmall(t *testing.T) {
+	t.Parallel()
+	files, err := os.ReadDir("static")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := get(t, "/", "Accept-Encoding", "gzip").Body.Len()
+	for _, f := range files {
+		if f.Name() != "index.html" {
+			total += get(t, "/assets/"+f.Name(), "Accept-Encoding", "gzip").Body.Len()
+		}
+	}
+	t.Logf("%d bytes", total)
+	if total > firstLoad || total < firstLoad/10 {
+		t.Errorf("the first load has %d bytes, want at most %d", total, firstLoad)
 	}
 }
 
