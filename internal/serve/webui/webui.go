@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -15,9 +16,10 @@ import (
 	"sync"
 )
 
-// The folder static is the page; katex has the files of the npm package katex that it uses.
+// The folder static is the page; katex has the files of the npm package katex that it uses, the
+// largest of them packed, because they are in the program.
 //
-//go:embed static katex/katex.min.js katex/katex.min.css katex/fonts
+//go:embed static katex/katex.min.js.gz katex/katex.min.css katex/fonts
 var files embed.FS
 
 // policy allows the page to load only its own files. Images may also be pictures that
@@ -38,20 +40,28 @@ var types = map[string]string{
 const notFound = `{"error":{"kind":"not_found","code":"not_found","message":"There is nothing at this path.","retryable":false}}` + "\n"
 
 type asset struct {
-	body []byte
 	kind string
 	etag string
-	// packed returns the body in gzip's format, or nil if it is packed already.
-	packed func() []byte
+	// body and packed return the file as it is and in gzip's format. packed returns nil for a file
+	// that is packed by itself.
+	body, packed func() []byte
 }
 
-func newAsset(name string, body []byte) asset {
-	sum := sha256.Sum256(body)
-	a := asset{body: body, kind: types[path.Ext(name)], etag: `W/"` + hex.EncodeToString(sum[:12]) + `"`, packed: func() []byte { return nil }}
-	if path.Ext(name) != ".woff2" {
-		a.packed = sync.OnceValue(func() []byte { return pack(body) })
+// newAsset returns a file of the program and its name. A file whose name ends with .gz is packed.
+func newAsset(name string, stored []byte) (string, asset) {
+	name, isPacked := strings.CutSuffix(name, ".gz")
+	sum := sha256.Sum256(stored)
+	given := func() []byte { return stored }
+	a := asset{kind: types[path.Ext(name)], etag: `W/"` + hex.EncodeToString(sum[:12]) + `"`, body: given}
+	switch {
+	case isPacked:
+		a.packed, a.body = given, sync.OnceValue(func() []byte { return unpack(stored) })
+	case path.Ext(name) == ".woff2":
+		a.packed = func() []byte { return nil }
+	default:
+		a.packed = sync.OnceValue(func() []byte { return pack(stored) })
 	}
-	return a
+	return name, a
 }
 
 // pack packs a body when it is first needed: most starts need none.
@@ -63,6 +73,19 @@ func pack(body []byte) []byte {
 		return nil
 	}
 	return out.Bytes()
+}
+
+// unpack returns a file that was packed; a test unpacks all of them.
+func unpack(packed []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil
+	}
+	body, err := io.ReadAll(r)
+	if err != nil {
+		return nil
+	}
+	return body
 }
 
 // accepts reports whether a client accepts gzip, which it says without a quality of zero.
@@ -106,12 +129,14 @@ func Handler() http.Handler {
 		}
 		h.Set("Content-Type", a.kind)
 		h.Set("Vary", "Accept-Encoding")
-		body := a.body
+		var body []byte
 		if accepts(r.Header.Get("Accept-Encoding")) {
-			if packed := a.packed(); packed != nil {
-				body = packed
-				h.Set("Content-Encoding", "gzip")
-			}
+			body = a.packed()
+		}
+		if body != nil {
+			h.Set("Content-Encoding", "gzip")
+		} else {
+			body = a.body()
 		}
 		h.Set("Content-Length", fmt.Sprint(len(body)))
 		if r.Method == http.MethodGet {
@@ -132,7 +157,7 @@ func load() map[string]asset {
 		if err != nil {
 			return err
 		}
-		a := newAsset(name, body)
+		name, a := newAsset(name, body)
 		switch name {
 		case dir + "/index.html":
 			assets["/"] = a
