@@ -202,12 +202,12 @@ func (r *run) summarise(older []chat.Message, limit int) (text string, interrupt
 	if window <= 0 {
 		window = 2 * EstimateTokens(older)
 	}
-	request := lastRequest(older, limit)
+	request := lastRequest(attributed(older), limit)
 	room := limit - textTokens(summaryHead) - textTokens(request) - messageTokens - partTokens
 	if room < 64 {
 		return "", false
 	}
-	transcript := transcribe(older, window/2*bytesPerToken)
+	transcript := transcribe(attributed(older), window/2*bytesPerToken)
 	ctx, stop := r.interruptible()
 	text, usage := r.askSummary(ctx, llm.Request{
 		System:   summarySystem,

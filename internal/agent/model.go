@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,7 +114,19 @@ func (r *run) prompt() []chat.Message {
 		r.sent = replaceMedia(r.sent, r.mediaReplaced.from(r.sent))
 	}
 	r.sent = shortenResults(r.sent, firstUnseen(r.sent, r.unseenBudget), r.unseenBudget)
-	return separateAnswers(Repair(r.sent))
+	return attributed(separateAnswers(Repair(r.sent)))
+}
+
+// attributed returns the messages with the names of their authors.
+func attributed(messages []chat.Message) []chat.Message {
+	if !slices.ContainsFunc(messages, func(m chat.Message) bool { _, known := m.Author(); return known }) {
+		return messages
+	}
+	out := make([]chat.Message, len(messages))
+	for i, m := range messages {
+		out[i] = m.Attributed()
+	}
+	return out
 }
 
 // separateAnswers puts a user message after each assistant message that neither a user nor a

@@ -97,10 +97,19 @@ var scanRequestOrDamaged = orDamaged(scanRequest, func(r session.Request, why st
 // empty, the newest first. The page starts after before, which is a request id or a
 // [session.PageToken]. A damaged row appears as a request in the state [session.Damaged].
 func (Requests) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
+	return listRequests(q, "", sessionID, limit, before)
+}
+
+// listRequests lists requests of sessions that a person may see; "" means all of them.
+func listRequests(q db.Queryer, person, sessionID string, limit int, before string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE id <> ''`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
 		args = append(args, sessionID)
+	}
+	if person != "" {
+		query += ` AND session_id` + seenBy
+		args = append(args, person)
 	}
 	if before != "" {
 		at, id, err := pagePosition(q, "requests", before)

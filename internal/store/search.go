@@ -108,16 +108,18 @@ func matchExpression(terms []string) string {
 // before; 0 means at the newest row. A placeholder that names the reason replaces a
 // damaged message.
 func (HistoryIndex) Search(q db.Queryer, query string, limit int, before int64) ([]session.SearchResult, error) {
-	return searchHistory(q, "", nil, query, limit, before)
+	return searchHistory(q, searchHistoryRows, "", nil, query, limit, before)
 }
 
 // SearchIn is like Search, but searches one session, or all sessions if sessionID is empty.
 // It omits the sessions of the clients in without.
 func (HistoryIndex) SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.SearchResult, error) {
-	return searchHistory(q, sessionID, without, query, limit, 0)
+	return searchHistory(q, searchHistoryRows, sessionID, without, query, limit, 0)
 }
 
-func searchHistory(q db.Queryer, sessionID string, without []string, query string, limit int, before int64) ([]session.SearchResult, error) {
+// searchHistory runs one of the statements of the search: in the session of, or in what the
+// person of may see.
+func searchHistory(q db.Queryer, statement, of string, without []string, query string, limit int, before int64) ([]session.SearchResult, error) {
 	terms := Terms(query)
 	if len(terms) == 0 {
 		return nil, nil
@@ -143,8 +145,8 @@ func searchHistory(q db.Queryer, sessionID string, without []string, query strin
 		f.Role = string(m.Message.Role)
 		f.Excerpt = excerpt(m.Message.Text(), terms)
 		return f, nil
-	}, damagedResult), searchHistoryRows,
-		matchExpression(terms), before, sessionID, sessionID, left, pageSize(limit))
+	}, damagedResult), statement,
+		matchExpression(terms), before, of, of, left, pageSize(limit))
 	return out, wrap("search history", err)
 }
 
@@ -156,9 +158,18 @@ func damagedResult(f session.SearchResult, why string) session.SearchResult {
 // SessionsTitled returns the sessions whose title contains the text, ignoring case, the most
 // recently updated first.
 func (Sessions) SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error) {
+	return titledSessions(q, "", text, limit)
+}
+
+// titledSessions finds sessions by title that a person may see; "" means all of them.
+func titledSessions(q db.Queryer, person, text string, limit int) ([]session.Session, error) {
+	seen, args := "", []any{}
+	if person != "" {
+		seen, args = ` AND id`+seenBy, []any{person}
+	}
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text)) + "%"
 	out, err := collect(q, scanSession,
-		`SELECT `+sessionColumns+` FROM sessions WHERE `+lowerFunction+`(title) LIKE ? ESCAPE '\' ORDER BY updated_at DESC, id DESC LIMIT ?`, pattern, pageSize(limit))
+		`SELECT `+sessionColumns+` FROM sessions WHERE `+lowerFunction+`(title) LIKE ? ESCAPE '\'`+seen+` ORDER BY updated_at DESC, id DESC LIMIT ?`, append(append([]any{pattern}, args...), pageSize(limit))...)
 	if err != nil {
 		return nil, fmt.Errorf("search titles: %w", err)
 	}

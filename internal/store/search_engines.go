@@ -14,6 +14,11 @@ var (
 		searchHistorySelect+`FROM history_words w `+searchHistoryJoin+`WHERE history_words MATCH ? AND w.rowid < ? AND `+searchHistoryRest,
 		searchHistoryPostgres)
 
+	// searchSeenRows finds messages that a person may see.
+	searchSeenRows = db.Alternative(
+		searchHistorySelect+`FROM history_words w `+searchHistoryJoin+`WHERE history_words MATCH ? AND w.rowid < ? AND `+searchSeenRest,
+		searchHistoryWords+searchHistoryJoin+`WHERE `+searchSeenRest)
+
 	indexSurfaceMessage = db.Alternative(
 		`INSERT INTO surface_words (rowid, said) VALUES (?, ?)`,
 		`INSERT INTO surface_words (rowid, said) VALUES (?, lilac_vector(?))`)
@@ -31,11 +36,13 @@ const (
 		JOIN sessions s ON s.id = h.session_id
 		`
 	searchHistoryRest = `(? = '' OR r.session_id = ?) AND s.client NOT IN (SELECT value FROM json_each(?)) ORDER BY w.rowid DESC LIMIT ?`
+	searchSeenRest    = `? <> '' AND r.session_id` + seenBy + ` AND s.client NOT IN (SELECT value FROM json_each(?)) ORDER BY w.rowid DESC LIMIT ?`
 
 	// The planner of PostgreSQL does not know how rare a prefix is. It would read all messages from
 	// the newest one on, to find a page sooner. The sum keeps it from that: it has no index.
-	searchHistoryPostgres = searchHistorySelect + `FROM (SELECT rowid + 0 AS rowid FROM history_words WHERE said @@ lilac_query(?) AND rowid + 0 < ? ORDER BY rowid + 0 DESC) w
-		` + searchHistoryJoin + `WHERE ` + searchHistoryRest
+	searchHistoryWords = searchHistorySelect + `FROM (SELECT rowid + 0 AS rowid FROM history_words WHERE said @@ lilac_query(?) AND rowid + 0 < ? ORDER BY rowid + 0 DESC) w
+		`
+	searchHistoryPostgres = searchHistoryWords + searchHistoryJoin + `WHERE ` + searchHistoryRest
 
 	searchSurfaceSelect   = `SELECT m.json FROM surface_words w JOIN surface_messages m ON m.row = w.rowid `
 	searchSurfacePostgres = searchSurfaceSelect + `CROSS JOIN lilac_query(?) AS query WHERE w.said @@ query ` + searchSurfaceWhere + `ORDER BY ts_rank(w.said, query) DESC, m.row DESC LIMIT ?`

@@ -54,12 +54,24 @@ func (Sessions) Session(q db.Queryer, id string) (session.Session, error) {
 // starts at the newest session. The list omits the sessions of sub-agents, which clients
 // find through their tasks.
 func (Sessions) Sessions(q db.Queryer, filter session.ListFilter, limit int, before string) ([]session.Session, error) {
+	return listSessions(q, "", filter, limit, before)
+}
+
+// listSessions lists sessions that a person may see; "" means all of them.
+func listSessions(q db.Queryer, person string, filter session.ListFilter, limit int, before string) ([]session.Session, error) {
 	query, args := `SELECT `+sessionColumns+` FROM sessions WHERE client <> '`+task.Client+`'`+listed[filter], []any{}
+	if person != "" {
+		query += ` AND id` + seenBy
+		args = append(args, person)
+	}
 	if before != "" {
 		at, id, ok := session.ParsePageToken(before)
 		if !ok {
 			cursor, err := Sessions{}.Session(q, before)
 			if err != nil {
+				return nil, err
+			}
+			if err := checkSeen(q, person, cursor.ID); err != nil {
 				return nil, err
 			}
 			at, id = cursor.UpdatedAt, cursor.ID
@@ -189,6 +201,8 @@ func deleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM workflows WHERE session_id = ?`,
 		`DELETE FROM session_files WHERE session_id = ?`,
 		`DELETE FROM router_forwarded WHERE session_id = ?`,
+		`DELETE FROM account_shares WHERE session_id = ?`,
+		`DELETE FROM account_links WHERE session_id = ?`,
 		`DELETE FROM sessions WHERE id = ?`,
 	} {
 		if _, err := tx.Exec(statement, id); err != nil {

@@ -161,7 +161,7 @@ func (s Snapshot) quote(m surface.Message) string {
 		content = s.Names(content)
 	}
 	content = text.TruncateRunes(strings.Join(strings.Fields(neutralize(content)), " "), maxQuote)
-	return "(in reply to " + value(m.AuthorName) + ": " + strconv.Quote(content) + ")"
+	return "(in reply to " + chat.AttributionValue(m.AuthorName) + ": " + strconv.Quote(content) + ")"
 }
 
 // shown returns the attachments in the blob store that the model gets as parts. A URL may have
@@ -221,7 +221,7 @@ func reactions(all []surface.Reaction) string {
 			r.Count-- // an acknowledgment of ours
 		}
 		if r.Count > 0 {
-			out = append(out, value(r.Emoji)+" "+strconv.Itoa(r.Count))
+			out = append(out, chat.AttributionValue(r.Emoji)+" "+strconv.Itoa(r.Count))
 		}
 	}
 	if len(out) == 0 {

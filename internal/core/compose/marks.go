@@ -2,12 +2,9 @@ package compose
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
 
 	"lilac/internal/core/surface"
 	"lilac/internal/foundation/chat"
@@ -16,36 +13,11 @@ import (
 const (
 	opening = "[[lilac.attachments]]"
 	closing = "[[/lilac.attachments]]"
-	// maxName bounds a name in the attribution line, in characters.
-	maxName = 64
 )
 
-// attribution returns the line that names the author of a message. Its values
-// contain no space, bracket, equals sign, or invisible character, so they cannot
-// end it.
+// attribution returns the line that names the author of a message.
 func attribution(platform string, m surface.Message) string {
-	return fmt.Sprintf("[%s user_id=%s user_name=%s message_id=%s]", value(platform), value(m.AuthorID), value(m.AuthorName), value(m.ID))
-}
-
-func value(s string) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		switch {
-		case n == maxName:
-			return b.String()
-		case unicode.IsSpace(r):
-			r = '_'
-		case strings.ContainsRune("[]=", r) || r == utf8.RuneError || !unicode.IsGraphic(r):
-			continue
-		}
-		b.WriteRune(r)
-		n++
-	}
-	if n == 0 {
-		return "unknown"
-	}
-	return b.String()
+	return chat.AttributionLine(platform, m.AuthorID, m.AuthorName, m.ID)
 }
 
 // item is one attachment in the block.
@@ -105,28 +77,14 @@ func MessageID(m chat.Message) string {
 // invisible matches invisible characters between two letters.
 const invisible = `[\s\p{Cf}\p{Mn}\p{Cc}]*`
 
-// spread matches a word with any invisible characters between its letters.
-func spread(word string) string {
-	var parts []string
-	for _, r := range word {
-		parts = append(parts, regexp.QuoteMeta(string(r)))
-	}
-	return strings.Join(parts, invisible)
-}
-
-// Compiling these expressions at the start would take a millisecond.
-var (
-	markLike = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)[\[［]` + invisible + `[\[［]` + invisible + `(/?)` + invisible + spread("lilac") + invisible + `[.．]` + invisible + spread("attachments"))
-	})
-	lineLike = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)[\[［](` + invisible + `[\p{L}\p{N}]+(?:` + invisible + `[\p{L}\p{N}]+)*?` + invisible + spread("user_id") + invisible + `[=＝])`)
-	})
-)
+// markLike matches text that looks like a mark of an attachments block. Compiling it at the
+// start would take a millisecond.
+var markLike = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)[\[［]` + invisible + `[\[［]` + invisible + `(/?)` + chat.SpreadPattern("lilac") + `[.．]` + chat.SpreadPattern("attachments"))
+})
 
 // neutralize visibly alters text that looks like an attribution line or an
 // attachments block. Applying it again changes nothing.
 func neutralize(text string) string {
-	text = markLike().ReplaceAllString(text, "⟦${1}lilac.attachments")
-	return lineLike().ReplaceAllString(text, "⟦$1")
+	return chat.NeutralizeAttribution(markLike().ReplaceAllString(text, "⟦${1}lilac.attachments"))
 }

@@ -40,7 +40,9 @@ type DefaultsOptions struct {
 	// that makes it a request, and returns the messages that the request must begin
 	// with. It may be nil.
 	OnMessage func(tx *db.Tx, sessionID, messageID, text string) ([]chat.Message, error)
-	Logger    *slog.Logger
+	// Member returns what requests of members of the team may use. It may be nil.
+	Member func() grant.Tools
+	Logger *slog.Logger
 }
 
 // DefaultRules returns the built-in rules:
@@ -103,7 +105,7 @@ func (p DefaultsOptions) userQuery(ctx context.Context, d bus.Delivery, e event.
 		if err != nil {
 			return err
 		}
-		ev, err := requestMessage(e, query, append(before, message))
+		ev, err := p.requestMessage(e, query, append(before, message))
 		if err != nil {
 			return bus.Permanent(err)
 		}
@@ -192,6 +194,9 @@ func decodeUserQuery(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message
 		return q, m, fault.InvalidField("queue", "The user_query %q has the unknown queue mode %q.", e.ID, q.Queue)
 	}
 	m = chat.Text(chat.User, q.Content)
+	if a := q.Author; a != nil {
+		m = m.WithAuthor(chat.Author{ID: a.ID, Name: a.Name, MessageID: q.MessageID})
+	}
 	if len(q.Attachments) > 0 {
 		var files []chat.Part
 		if err := json.Unmarshal(q.Attachments, &files); err != nil {
@@ -209,12 +214,12 @@ func decodeUserQuery(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message
 const sourceUser = "user"
 
 // requestMessage returns the command for a user_query.
-func requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.Message) (event.Event, error) {
+func (p DefaultsOptions) requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.Message) (event.Event, error) {
 	command := event.RequestMessage{Queue: q.Queue, Messages: messages, MessageID: q.MessageID}
 	if originOf(e) == e.Type {
 		switch e.Metadata.Source {
 		case sourceUser:
-			command.Grant = grant.By(grant.Person{ID: grant.Operator})
+			command.Grant = p.grantOf(q.Author)
 		case event.SourceEntry: // a program with a token of its own
 			command.Grant = grant.By(grant.Person{ID: q.Client})
 		}
@@ -227,6 +232,18 @@ func requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.
 		Time:    event.Event{TS: e.Timestamp}.Time(),
 		Headers: event.RequestHeaders(q.RequestID, q.SessionID, q.Client),
 	}, command)
+}
+
+// grantOf returns what requests of a person on the page may use; nil is the operator.
+func (p DefaultsOptions) grantOf(a *event.Author) grant.Grant {
+	if a == nil || a.Role == "" {
+		return grant.By(grant.Person{ID: grant.Operator})
+	}
+	by := grant.By(grant.Account(a.ID, a.Role))
+	if a.Role == grant.Operator || p.Member == nil {
+		return by
+	}
+	return by.And(grant.Of(p.Member()))
 }
 
 func (p DefaultsOptions) logSession(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {

@@ -199,6 +199,18 @@ type UserQueryPayload struct {
 	ElseRequestID string `json:"elseRequestId,omitempty"`
 	// Attachments holds the file parts of a chat message; their data are blob references.
 	Attachments json.RawMessage `json:"attachments,omitempty"`
+	// Author is the person with an account who wrote the message, or, in a conversation with such
+	// people, the operator; nil otherwise.
+	Author *Author `json:"author,omitempty"`
+}
+
+// Author is the author of a message on the page.
+type Author struct {
+	// ID is that of the account, or "operator" for the operator's token.
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Role is that of the account; "" for the operator's token.
+	Role string `json:"role,omitempty"`
 }
 
 // UserStopPayload is the payload of a user_stop: a person stops an accepted request, which

@@ -32,16 +32,38 @@ type Tools struct {
 	Person *Person `json:"person,omitempty"`
 }
 
-// Operator is the id of the person who uses the page, a terminal, or the API.
+// Operator is the id of the person who uses the page, a terminal, or the API with the
+// operator's token, and the role of people with accounts who may do the same.
 const Operator = "operator"
+
+// Member is the role of the other people with accounts.
+const Member = "member"
+
+// AccountPrefix begins the ids of people with accounts.
+const AccountPrefix = "account:"
 
 // Person is a person for whom a request works. The zero value is an unknown person.
 type Person struct {
-	// ID is [Operator] or the platform's id of the user.
+	// ID is [Operator], the platform's id of the user, or [AccountPrefix] and the id of an account.
 	ID string `json:"id,omitempty"`
-	// Roles are the platform's ids of the person's roles, if RolesKnown.
+	// Roles are the platform's ids of the person's roles, or the role of an account, if RolesKnown.
 	Roles      []string `json:"roles,omitempty"`
 	RolesKnown bool     `json:"rolesKnown,omitempty"`
+}
+
+// Account returns the person with an account.
+func Account(id, role string) Person {
+	return Person{ID: AccountPrefix + id, Roles: []string{role}, RolesKnown: true}
+}
+
+// IsOperator reports whether the person may do what the operator may.
+func (p Person) IsOperator() bool { return p.ID == Operator || p.hasAccountOf(Operator) }
+
+// IsMember reports whether the person has the account of a member.
+func (p Person) IsMember() bool { return p.hasAccountOf(Member) }
+
+func (p Person) hasAccountOf(role string) bool {
+	return strings.HasPrefix(p.ID, AccountPrefix) && slices.Equal(p.Roles, []string{role})
 }
 
 // By returns a grant that restricts nothing and says who asked.

@@ -10,17 +10,18 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/foundation/lazyregexp"
 	"lilac/internal/foundation/setting"
 )
 
 // RuleConfig is a rule in the setting "policy".
 type RuleConfig struct {
 	Tool    setting.Texts  `json:"tool,omitempty" jsonschema:"Tools and callables, as in tools.allow: bash, surface.messages.*, or *. A pattern or a list of patterns. Default: all."`
-	Who     setting.Texts  `json:"who,omitempty" jsonschema:"For whom the request works: operator (the page, a terminal, the API), user:ID or role:ID with an ID of Discord, or with a name under entity.users or entity.roles. Default: everybody, and requests without a person, such as those of timers and webhooks."`
+	Who     setting.Texts  `json:"who,omitempty" jsonschema:"For whom the request works: operator (the operator's token on the page, in a terminal, or in the API, and people with the role operator), member (people with that role), account:ID (one person of lilac accounts list), user:ID or role:ID with an ID of Discord, or with a name under entity.users or entity.roles. Default: everybody, and requests without a person, such as those of timers and webhooks."`
 	Where   setting.Texts  `json:"where,omitempty" jsonschema:"Where the request works: discord, web, terminal, acp (editors), the ID of a channel (its threads are included), or the name of a channel under entity.sessions, with or without #. Default: everywhere."`
 	Input   map[string]any `json:"input,omitempty" jsonschema:"Fields that the input of the call must have with exactly these values. Only for do: allow, because a model can write the same in another way."`
 	Do      string         `json:"do,omitempty" enum:"allow,ask,deny" jsonschema:"allow, ask (the call waits until a permitted person answers), or deny. A deny that matches always wins; otherwise the first rule that matches applies; without one, the call is allowed."`
-	Approve setting.Texts  `json:"approve,omitempty" jsonschema:"Who may answer, besides the operator: user and role as in who. Default: the people in who."`
+	Approve setting.Texts  `json:"approve,omitempty" jsonschema:"Who may answer, besides the operator: user, role, account, and member as in who. Default: the people in who."`
 }
 
 // Names resolve names in the configuration to ids.
@@ -83,6 +84,9 @@ func (c RuleConfig) compile(at string, names Names) (r Rule, err error) {
 	return r, errors.Join(found...)
 }
 
+// accountForm matches the ids of accounts.
+var accountForm = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
 // people resolves a list of people.
 func people(field string, list []string, names Names) (out []string, err error) {
 	var found []error
@@ -91,10 +95,10 @@ func people(field string, list []string, names Names) (out []string, err error) 
 		kind, name, _ := strings.Cut(who, ":")
 		known := map[string]map[string]string{"user": names.Users, "role": names.Roles}[kind]
 		switch {
-		case who == grant.Operator:
+		case who == grant.Operator || who == grant.Member || kind+":" == grant.AccountPrefix && accountForm().MatchString(name):
 			out = append(out, who)
 		case kind != "user" && kind != "role" || name == "":
-			found = append(found, fault.InvalidField(at, "%q names nobody. Use operator, user:ID or role:ID.", who))
+			found = append(found, fault.InvalidField(at, "%q names nobody. Use operator, member, account:ID, user:ID or role:ID.", who))
 		case known[name] != "":
 			out = append(out, kind+":"+known[name])
 		case strings.Trim(name, "0123456789") == "":

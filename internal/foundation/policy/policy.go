@@ -26,7 +26,7 @@ const (
 // strictness orders the verdicts.
 var strictness = map[Verdict]int{Allow: 0, Ask: 1, Deny: 2}
 
-// The forms of people in rules; grant.Operator is the third.
+// The forms of people in rules; others are grant.Operator, grant.Member, and grant.AccountPrefix.
 const (
 	userPrefix = "user:"
 	rolePrefix = "role:"
@@ -36,7 +36,7 @@ const (
 type Rule struct {
 	// Tools are patterns as in package grant.
 	Tools []string `json:"tools"`
-	// Who lists people: "user:ID", "role:ID", or "operator".
+	// Who lists people: "user:ID", "role:ID", "account:ID", "member", or "operator".
 	Who []string `json:"who,omitempty"`
 	// Where lists places by one of their names; see [Place].
 	Where []string `json:"where,omitempty"`
@@ -153,12 +153,17 @@ func Lists(who []string, p grant.Person) (certain, possible bool) {
 			possible = possible || p.ID == ""
 			continue
 		}
+		if strings.HasPrefix(w, grant.AccountPrefix) || w == grant.Member {
+			certain = certain || p.ID == w || w == grant.Member && p.IsMember()
+			possible = possible || p.ID == ""
+			continue
+		}
 		if role, isRole := strings.CutPrefix(w, rolePrefix); isRole {
-			certain = certain || p.RolesKnown && slices.Contains(p.Roles, role)
+			certain = certain || p.RolesKnown && !strings.HasPrefix(p.ID, grant.AccountPrefix) && slices.Contains(p.Roles, role)
 			possible = possible || !p.RolesKnown && p.ID != grant.Operator
 			continue
 		}
-		certain = certain || w == grant.Operator && p.ID == grant.Operator
+		certain = certain || w == grant.Operator && p.IsOperator()
 	}
 	return certain, possible
 }
@@ -166,7 +171,7 @@ func Lists(who []string, p grant.Person) (certain, possible bool) {
 // MayApprove reports whether a person may answer a question about a call.
 func MayApprove(approvers []string, p grant.Person) bool {
 	certain, _ := Lists(approvers, p)
-	return certain || p.ID == grant.Operator
+	return certain || p.IsOperator()
 }
 
 func (p Place) is(name string) bool {

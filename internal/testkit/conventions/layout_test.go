@@ -36,7 +36,7 @@ type layer struct{ name, imports string }
 var neighbors = map[string]string{
 	"foundation/event":    "foundation/chat foundation/fault foundation/grant foundation/lazyregexp",
 	"foundation/grant":    "foundation/fault foundation/lazyregexp",
-	"foundation/policy":   "foundation/fault foundation/grant foundation/setting",
+	"foundation/policy":   "foundation/fault foundation/grant foundation/lazyregexp foundation/setting",
 	"foundation/schedule": "foundation/fault",
 	"foundation/schema":   "foundation/fault",
 
