@@ -138,6 +138,9 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	if err := p.web.readToken(); err != nil {
 		return nil, err
 	}
+	if err := p.web.openAccounts(ctx); err != nil {
+		return nil, err
+	}
 	b.workflows = newWorkflows(b)
 	platformBuilder{b}.buildDiscord()
 	if err := p.buildCores(ctx); err != nil {

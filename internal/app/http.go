@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lilac/internal/agent/remote"
+	"lilac/internal/core/account"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
@@ -51,6 +52,7 @@ type webServer struct {
 	*base
 	health   *monitoring
 	logins   *httpapi.Logins
+	accounts *account.Service
 	hosts    *httpapi.Hosts
 	token    string
 	listener net.Listener
@@ -93,13 +95,19 @@ func (w *webServer) readToken() (err error) {
 	return err
 }
 
+// openAccounts finds out whether there are people with accounts.
+func (w *webServer) openAccounts(ctx context.Context) error {
+	w.accounts = account.New(account.Options{DB: w.db, Tables: store.AccountTables(), Payer: store.Tasks{}.PayerOf})
+	return w.accounts.Load(ctx)
+}
+
 // build creates the HTTP server, without starting it.
 func (w *webServer) build() {
 	stopping, stop := context.WithCancel(context.Background())
 	w.stopping = stop
 	w.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(w.besideNodes(w.Seams.HTTP.around(httpapi.New(httpapi.Options{
 		DB: w.db, Bus: w.bus, Blobs: w.blobs,
-		Tables:    &httpapi.Tables{Inbox: w.store.Inbox, Sessions: w.store.Sessions, Questions: store.Tasks{}, Branches: store.Branches{}, Accepted: store.AcceptedMessages{}, History: w.store.History, Requests: w.store.Requests, Files: w.store.Files},
+		Tables:    &httpapi.Tables{Inbox: w.store.Inbox, Sessions: w.store.Sessions, Questions: store.Tasks{}, Branches: store.Branches{}, Accepted: store.AcceptedMessages{}, History: w.store.History, Requests: w.store.Requests, Files: w.store.Files, Seen: store.Seen{}},
 		FileBytes: int64(w.Config.Attachments.MaxBytes), TotalBytes: int64(w.Config.Attachments.MaxTotal),
 		Token: w.token, Hosts: w.hosts, TrustedProxies: w.Config.Proxies(), Addr: w.listener.Addr().String(),
 		Logins: w.logins, Page: webui.Handler(), Version: w.Version,
@@ -109,6 +117,7 @@ func (w *webServer) build() {
 		Tasks: w.tasks, Workflows: w.workflows,
 		Operators: w.callables.operators,
 		Approvals: w.runner.Approvals(),
+		Accounts:  w.accounts, PublicURL: strings.TrimSuffix(w.Config.Accounts.URL, "/"),
 		Pairings:  w.pairings(),
 		MCP:       w.mcp.Status,
 		RetryMCP:  w.mcp.Retry,

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/grant"
 	"lilac/internal/operate/config"
 	"lilac/internal/surfaces/discord"
 )
@@ -61,8 +62,14 @@ func (b ruleBuilder) rules(c *config.Config) ([]environment.Rule, error) {
 		return nil, fmt.Errorf("make the rules ready: %w", err)
 	}
 	return slices.Concat(configured, c.BuiltinRules(environment.DefaultRules(environment.DefaultsOptions{
-		DB: b.db, Session: names(b).ruleSessions(), AnswersQuestion: b.answers, OnMessage: b.workflows.OnMessage, Logger: b.Logger,
+		DB: b.db, Session: names(b).ruleSessions(), AnswersQuestion: b.answers, OnMessage: b.workflows.OnMessage, Member: b.memberTools, Logger: b.Logger,
 	}))), nil
+}
+
+// memberTools returns what requests of members of the team may use, as the configuration in force
+// says.
+func (b ruleBuilder) memberTools() grant.Tools {
+	return b.now.Load().config.Accounts.Member.Tools.Tools("accounts.member.tools")
 }
 
 // answers reports whether a message answers a request that is paused at a limit.

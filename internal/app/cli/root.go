@@ -111,7 +111,7 @@ func (c *cli) root() *cobra.Command {
 	flags.StringVar(&c.flags.DataDir, "data", "", "data `directory` (default ~/.lilac, or LILAC_DATA_DIR)")
 	root.AddCommand(
 		serveCommand(c), setupCommand(c), chatCommand(c), acpCommand(c),
-		eventsCommand(c), sessionsCommand(c), requestsCommand(c), usageCommand(c), nodesCommand(c), approvalsCommand(c), pairingCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c),
+		eventsCommand(c), sessionsCommand(c), requestsCommand(c), usageCommand(c), nodesCommand(c), approvalsCommand(c), pairingCommand(c), accountsCommand(c), tasksCommand(c), workflowsCommand(c), dlqCommand(c), groupsCommand(c),
 		rulesCommand(c), sourcesCommand(c), webhooksCommand(c), toolsCommand(c),
 		mcpCommand(c), skillsCommand(c), memoryCommand(c),
 		configCommand(c), modelsCommand(c), doctorCommand(c), healthCommand(c), backupCommand(c), restoreCommand(c), migrateCommand(c),

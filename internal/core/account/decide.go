@@ -61,3 +61,9 @@ func Larger(a, b Right) Right {
 	}
 	return a
 }
+
+// InConversation reports whether the operation is about one conversation.
+func (op Operation) InConversation() bool {
+	_, about := needs[op]
+	return about
+}

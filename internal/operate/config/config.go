@@ -53,6 +53,7 @@ type Config struct {
 	Skills         Skills                            `json:"skills,omitempty" jsonschema:"Skills: directories with a file SKILL.md that says how to do a kind of work. Lilac finds them in .agents/skills and .claude/skills of the workspace, in ~/.agents/skills, and here. The agent uses those that lilac skills trust has trusted."`
 	MCP            MCP                               `json:"mcp,omitempty" jsonschema:"The Model Context Protocol (MCP): Lilac as a server, and tools of other servers for the model itself."`
 	V1             V1                                `json:"v1,omitempty" jsonschema:"An API at /v1 for clients of OpenAI's API: chat completions, responses, and models. Without tokens, it is off."`
+	Accounts       Accounts                          `json:"accounts,omitempty" jsonschema:"People with accounts of their own, who see their own and shared conversations. Without invites and OIDC, there is only the operator."`
 	Tasks          task.Config                       `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
 	Surface        Surface                           `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Attachments    Attachments                       `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lilac/internal/agent/mcpclient"
+	"lilac/internal/core/account"
 	"lilac/internal/foundation/fault"
 )
 
@@ -37,6 +38,9 @@ type api struct {
 	logins      *loginRoutes
 	models      modelRoutes
 	setups      setups
+	accounts    *accounts
+	entrances   *entrances
+	people      people
 
 	errors *errorWriter
 	guard  *guard
@@ -46,14 +50,16 @@ type api struct {
 func newAPI(o Options) *api {
 	t := o.Tables
 	a := &api{page: o.Page, guard: newGuard(o), errors: &errorWriter{log: o.Logger, now: o.Now}}
-	a.sessions = &sessions{db: o.DB, table: t.Sessions, questions: t.Questions, branches: t.Branches, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
+	a.people = people{o.Accounts}
+	a.sessions = &sessions{people: a.people, seen: t.Seen, db: o.DB, table: t.Sessions, questions: t.Questions, branches: t.Branches, inbox: t.Inbox, platforms: o.Platforms, models: o.Models, now: o.Now}
 	a.models, a.setups = modelRoutes{o.Models}, setups{o.Setup}
-	a.requests = &requests{db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
+	a.requests = &requests{people: a.people, seen: t.Seen, db: o.DB, table: t.Requests, accepted: t.Accepted, sessions: a.sessions}
 	a.approvals = &approvals{db: o.DB, table: t.Accepted, sessions: a.sessions, service: o.Approvals}
 	a.pairings = &pairings{o.Pairings}
 	a.files = &files{db: o.DB, table: t.Files, blobs: o.Blobs, sessions: a.sessions}
 	a.renderer = newRenderer()
 	a.streams = &streams{
+		people: a.people,
 		db: o.DB, bus: o.Bus, sessions: a.sessions, requests: t.Requests, now: o.Now,
 		heartbeat: o.Heartbeat, writeTimeout: o.WriteTimeout, stopping: o.Stopping,
 	}
@@ -61,20 +67,27 @@ func newAPI(o Options) *api {
 		db: o.DB, table: t.History, sessions: a.sessions, requests: a.requests, files: a.files, streams: a.streams, renderer: a.renderer,
 	}
 	a.prompts = &prompts{
+		people: a.people,
 		db: o.DB, table: t.Accepted, inbox: t.Inbox, sessions: a.sessions, files: a.files,
 		attachments: &attachments{blobs: o.Blobs, fileBytes: smaller(o.FileBytes, maxFile), allBytes: smaller(o.TotalBytes, maxFiles)},
 	}
-	a.cancels = &cancels{db: o.DB, inbox: t.Inbox, sessions: a.sessions, requests: a.requests}
-	a.searches = &searches{db: o.DB, history: t.History, sessions: t.Sessions}
+	a.cancels = &cancels{people: a.people, db: o.DB, inbox: t.Inbox, sessions: a.sessions, requests: a.requests}
+	a.searches = &searches{db: o.DB, history: t.History, sessions: t.Sessions, seen: t.Seen}
 	a.events = &envEvents{db: o.DB, bus: o.Bus, inbox: t.Inbox, sessions: a.sessions, now: o.Now}
 	a.rules = &rules{db: o.DB, rules: o.Rules, events: a.events, now: o.Now}
 	a.sources = &sources{sources: o.Sources, inbox: t.Inbox, now: o.Now, reading: newBodyReaders(o.refuseNewest)}
 	a.usage = &usage{db: o.DB, table: t.Requests, sessions: a.sessions, now: o.Now}
 	a.groups, a.deadLetters = &groups{o.Bus}, &deadLetters{o.Bus}
 	a.topics = &topics{bus: o.Bus, streams: a.streams}
-	a.tasks, a.workflows, a.toolTokens = &tasks{o.Tasks}, &workflows{o.Workflows}, &toolTokens{o.Operators}
+	a.tasks, a.workflows, a.toolTokens = &tasks{service: o.Tasks, people: a.people}, &workflows{service: o.Workflows, people: a.people}, &toolTokens{o.Operators}
 	a.mcp, a.retry = o.MCP, o.RetryMCP
 	a.logins = &loginRoutes{logins: o.Logins, token: o.Token, addr: o.Addr, now: o.Now, fromNode: o.FromNode}
+	suffix := cookieName(o.Token)[len("lilac_token"):]
+	a.accounts = &accounts{people: a.people, sessions: a.sessions, url: o.PublicURL, cookie: personCookieName(o.Token)}
+	a.entrances = &entrances{people: a.people, cookie: personCookieName(o.Token), next: "lilac_next" + suffix, flow: "lilac_oidc" + suffix, oidc: o.OIDC, url: o.PublicURL}
+	if o.OIDC != nil {
+		a.accounts.provider = o.OIDC.Name()
+	}
 	a.operations = &operations{
 		health: o.Health, registry: o.Metrics, settings: o.Settings, version: o.Version,
 		started: o.Now(), now: o.Now, streams: a.streams, document: lazyDocument(a.routes), addr: o.Addr, nodes: o.Nodes,
@@ -91,7 +104,7 @@ func New(o Options) http.Handler {
 	classes := map[string]class{}
 	for _, r := range a.routes() {
 		classes[r.pattern()] = r.class
-		mux.Handle(r.pattern(), traffic.watch(r.pattern(), a.guard.authenticate(r.class, a.errors.adapt(r.handler()), a.refuse)))
+		mux.Handle(r.pattern(), traffic.watch(r.pattern(), a.guard.authenticate(&r, a.errors.adapt(a.recorded(&r, r.handler())), a.refuse)))
 	}
 	if o.MCPServer != nil {
 		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer)) // like needsToken, with other tokens
@@ -99,7 +112,7 @@ func New(o Options) http.Handler {
 	if o.OpenAI != nil {
 		mux.Handle("/v1/", traffic.watch("/v1/", o.OpenAI)) // likewise
 	}
-	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(needsToken, a.otherPaths(), a.refuse)))
+	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(&route{op: account.Use}, a.otherPaths(), a.refuse)))
 	refuse := func(w http.ResponseWriter, r *http.Request, err error) {
 		traffic.watch(otherRoutes, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.refuse(w, r, err) })).ServeHTTP(w, r)
 	}

@@ -93,6 +93,12 @@ func (p *prompts) branch(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		if err := p.sessions.begun(tx, r.Context(), made.ID); err != nil {
+			return err
+		}
+		if err := p.signed(tx, r.Context(), &query); err != nil {
+			return err
+		}
 		return prompting.Tables{Inbox: p.inbox, Accepted: p.table, Files: p.files.table}.Accept(r.Context(), tx, query, parts, sourceUser)
 	})
 	if err != nil {

@@ -121,7 +121,7 @@ func (s *topics) tail(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.streams.open.Add(-1)
-	return (&stream{service: s.streams, out: out, wake: make(chan struct{}, 1)}).serveTopic(r.Context(), t)
+	return (&stream{service: s.streams, viewer: s.streams.newViewer(r.Context()), out: out, wake: make(chan struct{}, 1)}).serveTopic(r.Context(), t)
 }
 
 func (s *stream) serveTopic(ctx context.Context, t bus.Tail) error {

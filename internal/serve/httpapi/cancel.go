@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
@@ -18,6 +19,7 @@ const maxReason = 500
 
 // cancels stops requests.
 type cancels struct {
+	people   people
 	db       *db.DB
 	inbox    environment.Inbox
 	sessions *sessions
@@ -46,6 +48,9 @@ func (c *cancels) cancel(r *http.Request, in cancelBody) (answer cancelled, err 
 	err = c.db.Update(r.Context(), func(tx *db.Tx) error {
 		s, err := c.sessions.table.Session(tx, r.PathValue("id"))
 		if err != nil {
+			return err
+		}
+		if err := c.people.note(tx, r.Context(), account.Action{Kind: "cancel", SessionID: s.ID, Subject: in.RequestID}); err != nil {
 			return err
 		}
 		target, client, err := c.target(tx, s, in.RequestID, in.CancelQueued)

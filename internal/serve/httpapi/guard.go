@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"lilac/internal/core/account"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/origin"
 )
@@ -17,6 +18,11 @@ import (
 // all ports of a host, so part of the name depends on the token: two servers on
 // one host have different cookies.
 func cookieName(token string) string { return "lilac_token_" + cookieValue("name of " + token)[:8] }
+
+// personCookieName returns the name of the cookie of people with accounts.
+func personCookieName(token string) string {
+	return "lilac_person_" + strings.TrimPrefix(cookieName(token), "lilac_token_")
+}
 
 // contentPolicy limits the page to its own scripts, styles and connections. A model
 // whose answer names an image of another host cannot leak anything to it.
@@ -31,16 +37,20 @@ type guard struct {
 	cookieName string
 	hasToken   bool
 	metrics    *[sha256.Size]byte // nil without a metrics token
-	hosts      *Hosts
-	proxies    []netip.Prefix
-	fromNode   func(*http.Request) bool // nil without nodes
-	unchecked  bool
+	// personCookie is the name of the cookie of people with accounts.
+	personCookie string
+	people       people
+	hosts        *Hosts
+	proxies      []netip.Prefix
+	fromNode     func(*http.Request) bool // nil without nodes
+	unchecked    bool
 }
 
 func newGuard(o Options) *guard {
 	g := &guard{hasToken: o.Token != "", hosts: o.Hosts, proxies: o.TrustedProxies, fromNode: o.FromNode, unchecked: o.unchecked}
 	g.token = sha256.Sum256([]byte(o.Token))
 	g.cookie, g.cookieName = sha256.Sum256([]byte(cookieValue(o.Token))), cookieName(o.Token)
+	g.people, g.personCookie = people{o.Accounts}, personCookieName(o.Token)
 	if o.MetricsToken != "" {
 		sum := sha256.Sum256([]byte(o.MetricsToken))
 		g.metrics = &sum
@@ -73,7 +83,11 @@ func (g *guard) checkOrigin(next http.Handler, refuse func(http.ResponseWriter, 
 		} else {
 			r = origin.Resolve(r, g.proxies)
 		}
-		if err := origin.Check(r, g.allowedHosts(classOf(r))); err != nil && !g.unchecked {
+		check, of := origin.Check, classOf(r)
+		if of == entrance {
+			check = origin.CheckNavigation
+		}
+		if err := check(r, g.allowedHosts(of)); err != nil && !g.unchecked {
 			refuse(w, r, err)
 			return
 		}
@@ -88,18 +102,32 @@ func (g *guard) allowedHosts(c class) func(host string) bool {
 		return origin.Any
 	case needsMetricsToken:
 		return func(host string) bool { return g.hosts.has(host) || origin.IsIP(host) }
-	case needsToken, loginLink:
+	case needsToken, loginLink, entrance:
 	}
 	return g.hosts.has
 }
 
-// authenticate requires the token that the class of the route requires.
-func (g *guard) authenticate(c class, next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
-	if c == public || c == signed || c == loginLink || g.unchecked {
+// authenticate finds out who calls, requires what the class of the route requires, and checks
+// that the caller may use the route.
+func (g *guard) authenticate(rt *route, next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	switch {
+	case rt.class == public || rt.class == signed || rt.class == loginLink || rt.class == entrance:
 		return next
+	case g.unchecked:
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, withCaller(r, account.Token)) })
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !g.authenticated(r) && (c != needsMetricsToken || !g.hasMetricsToken(r)) {
+		caller, known, err := g.caller(r)
+		switch {
+		case err != nil:
+			refuse(w, r, err)
+			return
+		case known:
+			if err := g.people.admit(r, rt, caller); err != nil {
+				refuse(w, r, err)
+				return
+			}
+		case rt.class != needsMetricsToken || !g.hasMetricsToken(r):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="lilac"`)
 			refuse(w, r, &fault.Error{
 				Kind: fault.Unauthenticated, Code: "token_required",
@@ -107,8 +135,24 @@ func (g *guard) authenticate(c class, next http.Handler, refuse func(http.Respon
 			})
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, withCaller(r, caller))
 	})
+}
+
+// caller returns who calls: the person whose cookie the browser has, or else the operator. The
+// person comes first, because signing in as a person is the later decision.
+func (g *guard) caller(r *http.Request) (c account.Caller, known bool, err error) {
+	if g.people.service != nil && r.Header.Get("Authorization") == "" {
+		for _, cookie := range r.CookiesNamed(g.personCookie) {
+			if c, known, err = g.people.service.Caller(r.Context(), cookie.Value); err != nil || known {
+				return c, known, err
+			}
+		}
+	}
+	if g.authenticated(r) {
+		return account.Token, true, nil
+	}
+	return c, false, nil
 }
 
 // hasMetricsToken accepts the metrics token.

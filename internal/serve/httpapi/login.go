@@ -124,6 +124,9 @@ func (l *loginRoutes) login(w http.ResponseWriter, r *http.Request) error {
 		}
 		return &fault.Error{Kind: fault.Unauthenticated, Code: "bad_login_code", Field: "code", Message: "This login link is invalid, used or expired. To get a new link, run \"lilac login\", or send POST /login-codes with the token."}
 	}
+	if _, err := r.Cookie(personCookieName(l.token)); err == nil { // the operator, from now on
+		http.SetCookie(w, personCookie(r, personCookieName(l.token), "", -1))
+	}
 	http.SetCookie(w, &http.Cookie{
 		Name:     cookieName(l.token),
 		Value:    cookieValue(l.token),
@@ -166,10 +169,19 @@ const (
 <p><a href="/">Open Lilac</a>, or press Enter in the address bar to open the link.</p>`
 )
 
+// writePage writes a page of texts of ours.
 func writePage(w http.ResponseWriter, status int, title, body string) error {
+	w.Header().Set("Content-Security-Policy", plainPolicy)
+	return writePageWith(w, status, title, body)
+}
+
+// writePageWith is like writePage, with another policy if the caller has set one.
+func writePageWith(w http.ResponseWriter, status int, title, body string) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", plainPolicy)
+	if h.Get("Content-Security-Policy") != formPolicy {
+		h.Set("Content-Security-Policy", plainPolicy)
+	}
 	w.WriteHeader(status)
 	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Lilac</title>
 <style>` + plainStyle + `</style>
@@ -184,7 +196,7 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case !wantsPage(r) || !errors.As(err, &f):
 	case f.Kind == fault.Unauthenticated:
-		_ = writePage(w, http.StatusUnauthorized, "Please log in", howToLogIn)
+		_ = writePage(w, http.StatusUnauthorized, "Please log in", a.entrances.offer()+howToLogIn)
 		return
 	case f.Code == "cross_site":
 		_ = writePage(w, http.StatusForbidden, "Link from another site", howToOpen)

@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/agent/mcpclient"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -28,6 +29,8 @@ type Tables struct {
 	History   HistoryTable
 	Requests  RequestTable
 	Files     FileTable
+	// Seen lists what a person may see. It may be nil on a server without accounts.
+	Seen SeenTable
 }
 
 // Options configure the handler.
@@ -82,6 +85,14 @@ type Options struct {
 	RetryMCP func(name string) error
 	Sources  *Sources
 	Tasks    Tasks
+
+	// Accounts is nil on a server without accounts.
+	Accounts *account.Service
+	// OIDC signs in people with a provider of the team; nil means that there is none.
+	OIDC OIDC
+	// PublicURL is the address under which people reach the server, for links; "" means that of
+	// the request that creates the link.
+	PublicURL string
 
 	// Pairings is nil on a server without a platform with private messages.
 	Pairings Pairings

@@ -115,6 +115,15 @@ func (p *projection) Begin(buf []byte, now int64) ([]byte, []effect) {
 // Waiting reports that the request topic must be held back.
 func (p *projection) Waiting() bool { return p.waiting != nil }
 
+// Skip passes an event of the environment or request topic that the client may not see.
+func (p *projection) Skip(t event.Topic, at bus.Position) {
+	if t == event.TopicEnv {
+		p.at.Env = at
+		return
+	}
+	p.at.Req = at
+}
+
 // Env handles an environment event, which is sent unmodified. The stream.* events
 // of this topic exist for rules; clients get those of the projection.
 func (p *projection) Env(buf []byte, d bus.Delivery) []byte {

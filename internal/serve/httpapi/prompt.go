@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
@@ -44,6 +45,7 @@ const sourceUser = "user"
 
 // prompts accepts what people say.
 type prompts struct {
+	people      people
 	db          *db.DB
 	table       AcceptedTable
 	inbox       environment.Inbox
@@ -79,6 +81,9 @@ func readKeyed(w http.ResponseWriter, r *http.Request, in interface{ check() err
 	key = r.Header.Get("Idempotency-Key")
 	if len(key) > maxKey {
 		return "", hash, fault.InvalidField("Idempotency-Key", "An Idempotency-Key has at most %d characters.", maxKey)
+	}
+	if c := callerOf(r.Context()); c.HasAccount() && key != "" {
+		key = c.ID + ":" + key // people do not know each other's keys
 	}
 	raw, err := readBody(w, r, maxPromptBody)
 	if err != nil {
@@ -156,9 +161,20 @@ func (p *prompts) accept(ctx context.Context, sessionID, key string, hash [sha25
 		if repeated, err := p.repeats(tx, s.ID, key, hash, &answer); err != nil || repeated {
 			return err
 		}
+		if err := p.signed(tx, ctx, &query); err != nil {
+			return err
+		}
 		return to.Accept(ctx, tx, query, parts, sourceUser)
 	})
 	return answer, err
+}
+
+// signed names the author of a prompt, and records that the author sent it.
+func (p *prompts) signed(tx *db.Tx, ctx context.Context, query *event.UserQueryPayload) (err error) {
+	if query.Author, err = p.people.author(tx, callerOf(ctx), query.SessionID); err != nil {
+		return err
+	}
+	return p.people.note(tx, ctx, account.Action{Kind: "prompt", SessionID: query.SessionID, Subject: query.MessageID})
 }
 
 // repeats reports whether a call with a key was accepted before. Then answer becomes the earlier

@@ -1,13 +1,14 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/grant"
 )
 
 // RequestTable stores requests and their journals.
@@ -18,6 +19,7 @@ type RequestTable interface {
 	// Asked returns the beginning of the message that started a request, or "" if no
 	// person did.
 	Asked(q db.Queryer, r session.Request) (string, error)
+	Request(q db.Queryer, id string) (session.Request, error)
 	Story(q db.Queryer, requestID string) (session.Story, error)
 	// Consumed lists what the newest requests since a time (Unix milliseconds) have used.
 	Consumed(q db.Queryer, since int64, limit int) ([]session.Consumed, error)
@@ -27,6 +29,8 @@ type RequestTable interface {
 
 // requests serves requests and takes answers to the questions that they pause at.
 type requests struct {
+	people   people
+	seen     SeenTable // nil on a server without accounts
 	db       *db.DB
 	table    RequestTable
 	accepted AcceptedTable
@@ -51,7 +55,7 @@ func (s *requests) list(r *http.Request) (out requestList, err error) {
 	}
 	out.Requests = []listedRequest{}
 	err = s.db.Read(r.Context(), func(q db.Queryer) error {
-		found, err := s.table.Requests(q, r.URL.Query().Get("session_id"), limit+1, r.URL.Query().Get("before"))
+		found, err := s.page(q, viewerID(r.Context()), r.URL.Query().Get("session_id"), limit+1, r.URL.Query().Get("before"))
 		if err != nil {
 			return err
 		}
@@ -66,6 +70,45 @@ func (s *requests) list(r *http.Request) (out requestList, err error) {
 		return nil
 	})
 	return out, err
+}
+
+// page lists the requests that a person may see; "" may see all of them.
+func (s *requests) page(q db.Queryer, person, sessionID string, limit int, before string) ([]session.Request, error) {
+	if person != "" {
+		return s.seen.Requests(q, person, sessionID, limit, before)
+	}
+	return s.table.Requests(q, sessionID, limit, before)
+}
+
+// noRequest is the message for a request that does not exist, or that the caller may not see.
+const noRequest = "There is no request %q."
+
+// subject returns the conversation of the request in the path.
+func (s *requests) subject() subject {
+	return subject{missing: noRequest, in: "id", of: func(r *http.Request) (string, error) { return s.sessionOf(r.Context(), r.PathValue("id")) }}
+}
+
+// sessionOf returns the session of a request, also of one that has not reached the runner.
+func (s *requests) sessionOf(ctx context.Context, requestID string) (sessionID string, err error) {
+	if err := s.sessions.available(); err != nil {
+		return "", err
+	}
+	err = s.db.Read(ctx, func(q db.Queryer) error {
+		found, err := s.table.Request(q, requestID)
+		sessionID = found.SessionID
+		if fault.KindOf(err) != fault.NotFound {
+			return err
+		}
+		early, known, errEarly := s.early(q, requestID)
+		if errEarly != nil || known {
+			sessionID, err = early.SessionID, errEarly
+		}
+		return err
+	})
+	if fault.KindOf(err) == fault.NotFound {
+		err = fault.New(fault.NotFound, noRequest, requestID)
+	}
+	return sessionID, err
 }
 
 func (s *requests) get(r *http.Request) (story session.Story, err error) {
@@ -132,6 +175,7 @@ func (s *requests) reply(r *http.Request, in answerBody) (pauseAnswer, error) {
 		in.Answer = session.Replied
 	}
 	out := pauseAnswer{Success: true, RequestID: r.PathValue("id"), Answer: in.Answer}
+	by := callerOf(r.Context())
 	err := s.db.Update(r.Context(), func(tx *db.Tx) error {
 		story, err := s.table.Story(tx, out.RequestID)
 		if err != nil {
@@ -145,9 +189,20 @@ func (s *requests) reply(r *http.Request, in answerBody) (pauseAnswer, error) {
 		if row.ActiveRequest == story.ID {
 			open.Pause = row.Paused
 		}
-		p, err := session.AnswerPause(tx, open, session.PauseAnswer{Pause: in.Pause, Answer: in.Answer, Reply: in.Reply, By: grant.Person{ID: grant.Operator}})
+		p, err := session.AnswerPause(tx, open, session.PauseAnswer{Pause: in.Pause, Answer: in.Answer, Reply: in.Reply, By: by.Person(), Name: answererName(by)})
 		out.Pause = p.Number
-		return err
+		if err != nil {
+			return err
+		}
+		return s.people.note(tx, r.Context(), account.Action{Kind: "answer", SessionID: row.ID, Subject: story.ID, Detail: string(in.Answer)})
 	})
 	return out, err
+}
+
+// answererName is the name that people see beside an answer; the operator's is "".
+func answererName(c account.Caller) string {
+	if !c.HasAccount() {
+		return ""
+	}
+	return c.Name
 }

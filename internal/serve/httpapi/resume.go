@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -25,7 +26,7 @@ type startPoint struct {
 }
 
 // startOf finds the start point that the client asked for.
-func (s *streams) startOf(r *http.Request, sessionID string) (b startPoint, err error) {
+func (s *streams) startOf(r *http.Request, sessionID string, view *viewer) (b startPoint, err error) {
 	given := r.Header.Get("Last-Event-ID")
 	if given == "" {
 		given = r.URL.Query().Get("cursor")
@@ -44,6 +45,9 @@ func (s *streams) startOf(r *http.Request, sessionID string) (b startPoint, err 
 		// The cursor may come from a stream of all sessions. This stream would never
 		// see the end of requests in other sessions.
 		b.at.Runs = slices.DeleteFunc(b.at.Runs, func(r runCursor) bool { return sessionID != "" && r.Session != "" && r.Session != sessionID })
+		if err := s.keepVisible(r.Context(), &b.at, view); err != nil {
+			return b, err
+		}
 		err := s.checkPositions(r.Context(), b.at)
 		if fault.KindOf(err) == fault.Invalid { // not positions of this bus
 			return startPoint{at: cursor{Epoch: s.epoch()}, gap: true}, nil
@@ -54,7 +58,60 @@ func (s *streams) startOf(r *http.Request, sessionID string) (b startPoint, err 
 		return b, nil
 	}
 	b.at, b.unfollowed, err = s.startNow(r.Context(), sessionID)
+	if err != nil || view == nil {
+		return b, err
+	}
+	if err := s.keepVisible(r.Context(), &b.at, view); err != nil {
+		return b, err
+	}
+	b.unfollowed, err = visibleRequests(r.Context(), b.unfollowed, view)
 	return b, err
+}
+
+// keepVisible drops the requests of a cursor that the person may not see. A client can make up a
+// cursor, so the sessions are looked up.
+func (s *streams) keepVisible(ctx context.Context, at *cursor, view *viewer) error {
+	if view == nil || view.caller.Role == account.Operator {
+		return nil
+	}
+	var kept []runCursor
+	for _, run := range at.Runs {
+		var row session.Request
+		err := s.db.Read(ctx, func(q db.Queryer) (err error) {
+			row, err = s.requests.Request(q, run.Request)
+			return err
+		})
+		if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		visible, err := view.sees(ctx, row.SessionID)
+		if err != nil {
+			return err
+		}
+		if visible {
+			run.Session = row.SessionID
+			kept = append(kept, run)
+		}
+	}
+	at.Runs = kept
+	return nil
+}
+
+// visibleRequests returns the requests that the person may see.
+func visibleRequests(ctx context.Context, all []session.Request, view *viewer) (kept []session.Request, err error) {
+	for _, one := range all {
+		visible, err := view.sees(ctx, one.SessionID)
+		if err != nil {
+			return nil, err
+		}
+		if visible {
+			kept = append(kept, one)
+		}
+	}
+	return kept, nil
 }
 
 // checkPositions returns an error for a cursor that the bus cannot read, while a

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/session"
 )
 
@@ -26,12 +28,25 @@ const (
 	// No page can make a signature, so the public host name need not be allowed for
 	// the rest of the API.
 	signed
+	// entrance needs no token and requires an allowed host. Links of other sites may lead
+	// to it, because it does nothing for a browser without a secret.
+	entrance
 )
 
 // route declares one operation of the API.
 type route struct {
 	method, path string
 	class        class
+	// op is the kind of call, which says who may make it besides the holder of the operator's
+	// token. The zero value is for operators only, so that a new route is safe.
+	op account.Operation
+	// about finds the conversation of an operation in a conversation; the zero value is the
+	// session in the path.
+	about subject
+	// records is the kind of action to record after a successful call, unless the handler does
+	// that itself.
+	records string
+
 	summary      string
 	description  string
 	params       []param
@@ -117,34 +132,35 @@ func header(name, doc string) param {
 
 // routes is the table of all routes.
 func (a *api) routes() []route {
+	aboutRequest, aboutTask, aboutWorkflow := a.requests.subject(), a.tasks.subject(), a.workflows.subject()
 	sessions, rules, workflows, tasks, tokens := a.sessions.available, a.rules.available, a.workflows.available, a.tasks.available, a.toolTokens.available
-	return append(a.setups.routes(), []route{
+	return slices.Concat(a.setups.routes(), a.accounts.routes(), a.entrances.routes(), []route{
 		// Conversations
 		{
-			method: "POST", path: "/sessions", needs: sessions, summary: "Create a conversation.",
+			method: "POST", path: "/sessions", op: account.Use, needs: sessions, summary: "Create a conversation.",
 			status: 201, result: "The session.", endpoint: directJSON[newSession, session.Session](a.sessions.create).optional(),
 		},
 		{
-			method: "GET", path: "/sessions", needs: sessions, summary: "List conversations that are not archived, most recently updated first.",
+			method: "GET", path: "/sessions", op: account.Use, needs: sessions, summary: "List conversations that are not archived, most recently updated first.",
 			params: list(param{name: "filter", doc: "pinned or archived: only those.", schema: `{"type":"string","enum":["pinned","archived"]}`}),
 			status: 200, result: "The sessions.", endpoint: reply(a.sessions.list),
 		},
 		{
-			method: "GET", path: "/sessions/{id}", summary: "Get a conversation.",
+			method: "GET", path: "/sessions/{id}", op: account.See, summary: "Get a conversation.",
 			status: 200, result: "The session.", endpoint: reply(a.sessions.one),
 		},
 		{
-			method: "PATCH", path: "/sessions/{id}", needs: sessions, summary: "Rename a conversation, or choose its model, effort, or instructions.",
+			method: "PATCH", path: "/sessions/{id}", op: account.TakePart, needs: sessions, summary: "Rename a conversation, or choose its model, effort, or instructions.",
 			description: "A choice takes effect with the next request. An empty text follows the configuration again.",
 			status:      200, result: "The session.", endpoint: replyTo(requiredBody, a.sessions.change),
 		},
 		{
-			method: "DELETE", path: "/sessions/{id}", needs: sessions, summary: "Delete a conversation.",
+			method: "DELETE", path: "/sessions/{id}", op: account.Manage, needs: sessions, summary: "Delete a conversation.",
 			description: "409 session_running while a request is running, or while an accepted message has not started.",
 			status:      204, result: "Deleted.", endpoint: noContent(a.sessions.delete),
 		},
 		{
-			method: "GET", path: "/sessions/{id}/messages", summary: "List the messages of a conversation, oldest first, with a cursor for the event stream.",
+			method: "GET", path: "/sessions/{id}/messages", op: account.See, summary: "List the messages of a conversation, oldest first, with a cursor for the event stream.",
 			params: []param{
 				limitParam, beforeID,
 				{name: "startTime", doc: "Only messages from this time on, in Unix milliseconds.", schema: `{"type":"integer","minimum":0}`},
@@ -155,41 +171,41 @@ func (a *api) routes() []route {
 			status: 200, result: "The messages.", endpoint: reply(a.messages.list),
 		},
 		{
-			method: "GET", path: "/sessions/{id}/events", needs: sessions, summary: "List the environment events of a conversation, oldest first: what people asked, requests, tools, tasks, limits, and events for rules.",
+			method: "GET", path: "/sessions/{id}/events", op: account.See, needs: sessions, summary: "List the environment events of a conversation, oldest first: what people asked, requests, tools, tasks, limits, and events for rules.",
 			description: "A page may have fewer events than limit, or none. Continue while the response has next. Old events expire.",
 			params:      []param{limitParam, {name: "after", doc: "The next of an earlier response.", schema: `{"type":"string"}`}},
 			status:      200, result: "The events.", endpoint: reply(a.events.history),
 		},
 		{
-			method: "GET", path: "/sessions/{id}/files/{file}", summary: "Download a file of a conversation.",
+			method: "GET", path: "/sessions/{id}/files/{file}", op: account.See, summary: "Download a file of a conversation.",
 			description: "The last segment is the SHA-256 of the bytes, as in the url of a file.",
 			status:      200, result: "The bytes. Browsers display pictures and download everything else; nothing in a file is run.",
 			endpoint: direct("*/*", a.files.get),
 		},
 		{
-			method: "POST", path: "/sessions/{id}/prompt", needs: sessions, summary: "Send a message to a conversation.",
+			method: "POST", path: "/sessions/{id}/prompt", op: account.TakePart, needs: sessions, summary: "Send a message to a conversation.",
 			params: []param{header("Idempotency-Key", "Repeating a request with the same key and body returns the first response and sends the message once.")},
 			status: 200, result: "Accepted and durable.",
 			others:   []response{{429, "500 messages are already queued in the conversation. Send this one again when some are answered.", reflect.TypeFor[errorBody]()}},
 			endpoint: directJSON[promptBody, accepted](a.prompts.prompt),
 		},
 		{
-			method: "POST", path: "/sessions/{id}/branch", needs: sessions, summary: "Continue from an earlier message of a person, in other words or with another model, in a new conversation.",
+			method: "POST", path: "/sessions/{id}/branch", op: account.TakePart, needs: sessions, summary: "Continue from an earlier message of a person, in other words or with another model, in a new conversation.",
 			description: "The new conversation has copies of the messages before that one, works on the same files, and asks it again. The old one stays as it is.",
 			params:      []param{header("Idempotency-Key", "Repeating a request with the same key and body returns the first response and branches once.")},
 			status:      201, result: "The new conversation, and its first request.",
 			endpoint: directJSON[branchBody, accepted](a.prompts.branch),
 		},
 		{
-			method: "POST", path: "/sessions/{id}/cancel", needs: sessions, summary: "Stop the running request, or accepted messages that have not started.",
+			method: "POST", path: "/sessions/{id}/cancel", op: account.TakePart, needs: sessions, summary: "Stop the running request, or accepted messages that have not started.",
 			status: 200, result: "The request is stopping, nothing is running, or the request has ended.", endpoint: replyTo(optionalBody, a.cancels.cancel),
 		},
 		{
-			method: "POST", path: "/sessions/{id}/interrupt", needs: sessions, summary: "The same as /cancel.",
+			method: "POST", path: "/sessions/{id}/interrupt", op: account.TakePart, needs: sessions, summary: "The same as /cancel.",
 			status: 200, result: "The request is stopping, nothing is running, or the request has ended.", endpoint: replyTo(optionalBody, a.cancels.cancel),
 		},
 		{
-			method: "GET", path: "/search", needs: sessions, summary: "Search messages and titles, newest first. All words must match; the last one may be a prefix.",
+			method: "GET", path: "/search", op: account.Use, needs: sessions, summary: "Search messages and titles, newest first. All words must match; the last one may be a prefix.",
 			params: []param{
 				{name: "q", required: true, doc: "The words.", schema: `{"type":"string","minLength":1,"maxLength":200}`},
 				limitParam,
@@ -199,14 +215,14 @@ func (a *api) routes() []route {
 		},
 
 		{
-			method: "GET", path: "/models", needs: a.models.available, summary: "List models to choose for a conversation.",
+			method: "GET", path: "/models", op: account.Use, needs: a.models.available, summary: "List models to choose for a conversation.",
 			description: "Lists the models that the configuration names, and those of the catalog at the configured providers.",
 			status:      200, result: "The models.", endpoint: reply(a.models.list),
 		},
 
 		// Events
 		{
-			method: "GET", path: "/events", summary: "Stream events.",
+			method: "GET", path: "/events", op: account.Use, summary: "Stream events.",
 			description: "Without session_id, the stream carries the text of at most 64 requests at a time, so that cursors stay small. Of further requests it has the start and the end, which contains the complete text. The stream of one session carries the text of all its requests.",
 			params: []param{
 				sessionParam,
@@ -217,11 +233,11 @@ func (a *api) routes() []route {
 			status: 200, result: "Server-sent events. The id of each frame is a cursor.", endpoint: direct("text/event-stream", a.streams.events),
 		},
 		{
-			method: "POST", path: "/events", needs: sessions, summary: "Publish an environment event, once for each id. It is durable before the response.",
+			method: "POST", path: "/events", records: "publish-event", needs: sessions, summary: "Publish an environment event, once for each id. It is durable before the response.",
 			status: 200, result: "Published, now or before (duplicate).", endpoint: replyTo(requiredBody, a.events.publish),
 		},
 		{
-			method: "POST", path: "/events/{id}/replay", needs: sessions, summary: "Run a handled event through the rules again, as a new event whose metadata field replay_of names it.",
+			method: "POST", path: "/events/{id}/replay", records: "replay-event", needs: sessions, summary: "Run a handled event through the rules again, as a new event whose metadata field replay_of names it.",
 			status: 200, result: "Published.", endpoint: replyTo(optionalBody, a.events.replay),
 		},
 		{
@@ -250,7 +266,7 @@ func (a *api) routes() []route {
 			status: 200, result: "The groups.", endpoint: reply(a.groups.list),
 		},
 		{
-			method: "DELETE", path: "/bus/groups/{topic}/{group}", summary: "Drop an unused consumer group and its backlog.",
+			method: "DELETE", path: "/bus/groups/{topic}/{group}", records: "drop-group", summary: "Drop an unused consumer group and its backlog.",
 			status: 204, result: "Dropped.", endpoint: noContent(a.groups.drop),
 		},
 		{
@@ -268,34 +284,34 @@ func (a *api) routes() []route {
 
 		// Requests and tasks
 		{
-			method: "GET", path: "/requests", needs: sessions, summary: "List requests, newest first.", params: list(sessionParam),
+			method: "GET", path: "/requests", op: account.Use, needs: sessions, summary: "List requests, newest first.", params: list(sessionParam),
 			status: 200, result: "The requests.", endpoint: reply(a.requests.list),
 		},
 		{
-			method: "GET", path: "/requests/{id}", needs: sessions, summary: "Get a request with its messages and journal.",
+			method: "GET", path: "/requests/{id}", op: account.See, about: aboutRequest, needs: sessions, summary: "Get a request with its messages and journal.",
 			status: 200, result: "The request.", endpoint: reply(a.requests.get),
 		},
 		{
-			method: "POST", path: "/requests/{id}/continue", needs: sessions, summary: "Continue a request that is paused at a limit. The limit is raised by its initial amount.",
+			method: "POST", path: "/requests/{id}/continue", op: account.TakePart, about: aboutRequest, needs: sessions, summary: "Continue a request that is paused at a limit. The limit is raised by its initial amount.",
 			description: "409 not_paused if the request is not paused. If one question gets several answers, the first counts.",
 			status:      200, result: "Accepted and durable.", endpoint: replyTo(optionalBody, a.requests.answer(session.Continue)),
 		},
 		{
-			method: "POST", path: "/requests/{id}/stop", needs: sessions, summary: "End a request that is paused at a limit.",
+			method: "POST", path: "/requests/{id}/stop", op: account.TakePart, about: aboutRequest, needs: sessions, summary: "End a request that is paused at a limit.",
 			description: "409 not_paused if the request is not paused. If one question gets several answers, the first counts.",
 			status:      200, result: "Accepted and durable.", endpoint: replyTo(optionalBody, a.requests.answer(session.Stop)),
 		},
 		{
-			method: "POST", path: "/requests/{id}/answer", needs: sessions, summary: "Answer the question of a paused request.",
+			method: "POST", path: "/requests/{id}/answer", op: account.TakePart, about: aboutRequest, needs: sessions, summary: "Answer the question of a paused request.",
 			description: "answer is once, always, or no for a call that needs an approval; continue or stop at a limit; reply, with the text in reply, for a question of the agent. pause is the number of the question, so that the answer cannot reach another one. 409 not_paused if the question is not open. If one question gets several answers, the first counts.",
 			status:      200, result: "Accepted and durable.", endpoint: replyTo(requiredBody, a.requests.reply),
 		},
 		{
-			method: "GET", path: "/sessions/{id}/approvals", needs: a.approvals.available, summary: "List the approvals that hold for all calls of a tool in a conversation.",
+			method: "GET", path: "/sessions/{id}/approvals", op: account.See, needs: a.approvals.available, summary: "List the approvals that hold for all calls of a tool in a conversation.",
 			status: 200, result: "The approvals.", endpoint: reply(a.approvals.list),
 		},
 		{
-			method: "DELETE", path: "/sessions/{id}/approvals", needs: a.approvals.available, summary: "Revoke approvals, so that people are asked again.",
+			method: "DELETE", path: "/sessions/{id}/approvals", op: account.TakePart, records: "revoke-approvals", needs: a.approvals.available, summary: "Revoke approvals, so that people are asked again.",
 			params: []param{{name: "tool", doc: "Only those of this tool.", schema: `{"type":"string"}`}},
 			status: 204, result: "Revoked.", endpoint: noContent(a.approvals.revoke),
 		},
@@ -308,15 +324,15 @@ func (a *api) routes() []route {
 			status: 200, result: "The sums.", endpoint: reply(a.usage.sum),
 		},
 		{
-			method: "GET", path: "/tasks", needs: tasks, summary: "List background tasks, newest first.", params: list(sessionParam),
+			method: "GET", path: "/tasks", op: account.Use, needs: tasks, summary: "List background tasks, newest first.", params: list(sessionParam),
 			status: 200, result: "The tasks.", endpoint: reply(a.tasks.list),
 		},
 		{
-			method: "GET", path: "/tasks/{id}", needs: tasks, summary: "Get a background task.",
+			method: "GET", path: "/tasks/{id}", op: account.See, about: aboutTask, needs: tasks, summary: "Get a background task.",
 			status: 200, result: "The task.", endpoint: reply(a.tasks.get),
 		},
 		{
-			method: "GET", path: "/tasks/{id}/output", needs: tasks, summary: "Read the output of a background task, also while it runs. The output of a sub-agent is its text.",
+			method: "GET", path: "/tasks/{id}/output", op: account.See, about: aboutTask, needs: tasks, summary: "Read the output of a background task, also while it runs. The output of a sub-agent is its text.",
 			params: []param{
 				{name: "offset", doc: "The first byte. A negative number counts from the end.", schema: `{"type":"integer","default":-65536}`},
 				{name: "bytes", doc: "Maximum number of bytes.", schema: `{"type":"integer","minimum":1,"maximum":262144,"default":65536}`},
@@ -324,7 +340,7 @@ func (a *api) routes() []route {
 			status: 200, result: "Part of the output.", endpoint: reply(a.tasks.output),
 		},
 		{
-			method: "POST", path: "/tasks/{id}/stop", needs: tasks, summary: "Stop a background task and everything that it started. A task that has ended is not changed.",
+			method: "POST", path: "/tasks/{id}/stop", op: account.TakePart, about: aboutTask, records: "stop-task", needs: tasks, summary: "Stop a background task and everything that it started. A task that has ended is not changed.",
 			status: 200, result: "The task.", endpoint: reply(a.tasks.stop),
 		},
 
@@ -338,23 +354,23 @@ func (a *api) routes() []route {
 			status: 200, result: "The dead letter.", endpoint: reply(a.deadLetters.get),
 		},
 		{
-			method: "POST", path: "/dlq/{id}/replay", summary: "Deliver a dead letter to its group again.",
+			method: "POST", path: "/dlq/{id}/replay", records: "replay-dead-letter", summary: "Deliver a dead letter to its group again.",
 			status: 200, result: "Delivered.", endpoint: reply(a.deadLetters.replay),
 		},
 		{
-			method: "DELETE", path: "/dlq/{id}", summary: "Delete a dead letter permanently.",
+			method: "DELETE", path: "/dlq/{id}", records: "delete-dead-letter", summary: "Delete a dead letter permanently.",
 			status: 204, result: "Deleted.", endpoint: noContent(a.deadLetters.drop),
 		},
 		{
-			method: "GET", path: "/workflows", needs: workflows, summary: "List workflows, newest first.", params: list(sessionParam, flag("waiting", "1 leaves out workflows that have ended.")),
+			method: "GET", path: "/workflows", op: account.Use, needs: workflows, summary: "List workflows, newest first.", params: list(sessionParam, flag("waiting", "1 leaves out workflows that have ended.")),
 			status: 200, result: "The workflows.", endpoint: reply(a.workflows.list),
 		},
 		{
-			method: "GET", path: "/workflows/{id}", needs: workflows, summary: "Get a workflow.",
+			method: "GET", path: "/workflows/{id}", op: account.See, about: aboutWorkflow, needs: workflows, summary: "Get a workflow.",
 			status: 200, result: "The workflow.", endpoint: reply(a.workflows.get),
 		},
 		{
-			method: "POST", path: "/workflows/{id}/cancel", needs: workflows, summary: "Cancel a workflow without waking the agent. A workflow that has ended is not changed.",
+			method: "POST", path: "/workflows/{id}/cancel", op: account.TakePart, about: aboutWorkflow, records: "cancel-workflow", needs: workflows, summary: "Cancel a workflow without waking the agent. A workflow that has ended is not changed.",
 			status: 200, result: "The workflow.", endpoint: replyTo(optionalBody, a.workflows.cancel),
 		},
 
@@ -364,17 +380,17 @@ func (a *api) routes() []route {
 			status: 200, result: "The people.", endpoint: reply(a.pairings.list),
 		},
 		{
-			method: "POST", path: "/pairings/{code}/approve", needs: a.pairings.available, summary: "Let a person send private messages. The code may also be the user's id.",
+			method: "POST", path: "/pairings/{code}/approve", records: "approve-pairing", needs: a.pairings.available, summary: "Let a person send private messages. The code may also be the user's id.",
 			status: 200, result: "The person.", endpoint: replyTo(optionalBody, a.pairings.settle(true)),
 		},
 		{
-			method: "POST", path: "/pairings/{code}/deny", needs: a.pairings.available, summary: "Take no private messages of a person, also of one who was approved. The code may also be the user's id.",
+			method: "POST", path: "/pairings/{code}/deny", records: "deny-pairing", needs: a.pairings.available, summary: "Take no private messages of a person, also of one who was approved. The code may also be the user's id.",
 			status: 200, result: "The person.", endpoint: replyTo(optionalBody, a.pairings.settle(false)),
 		},
 
 		// The tool server
 		{
-			method: "POST", path: "/tools/tokens", needs: tokens, summary: "Create a token for the tool server. Only this response contains the token.",
+			method: "POST", path: "/tools/tokens", records: "create-tool-token", needs: tokens, summary: "Create a token for the tool server. Only this response contains the token.",
 			status: 201, result: "The token.", endpoint: replyTo(body{bytes: maxToolToken}, a.toolTokens.create),
 		},
 		{
@@ -382,7 +398,7 @@ func (a *api) routes() []route {
 			status: 200, result: "The tokens, without their secrets.", endpoint: reply(a.toolTokens.list),
 		},
 		{
-			method: "DELETE", path: "/tools/tokens/{name}", needs: tokens, summary: "Revoke a token for the tool server. Its running calls are cancelled.",
+			method: "DELETE", path: "/tools/tokens/{name}", records: "revoke-tool-token", needs: tokens, summary: "Revoke a token for the tool server. Its running calls are cancelled.",
 			status: 204, result: "Revoked.", endpoint: noContent(a.toolTokens.revoke),
 		},
 		{
@@ -395,7 +411,7 @@ func (a *api) routes() []route {
 			status: 200, result: "The servers.", endpoint: reply(a.mcpServers),
 		},
 		{
-			method: "POST", path: "/tools/mcp/{name}/retry", summary: "Start an MCP server at once that waits for its next start, for example after a login.",
+			method: "POST", path: "/tools/mcp/{name}/retry", records: "retry-mcp-server", summary: "Start an MCP server at once that waits for its next start, for example after a login.",
 			status: 204, result: "It is started, or does not wait.", endpoint: noContent(a.retryMCP),
 		},
 
@@ -413,11 +429,11 @@ func (a *api) routes() []route {
 			status: 200, result: "The settings.", endpoint: reply(a.operations.listSettings),
 		},
 		{
-			method: "POST", path: "/render", summary: "Render Markdown as safe HTML.",
+			method: "POST", path: "/render", op: account.Use, summary: "Render Markdown as safe HTML.",
 			status: 200, result: "The HTML.", endpoint: replyTo(body{bytes: 2 * maxRender}, a.renderer.reply),
 		},
 		{
-			method: "POST", path: "/login-codes", summary: "Create a login link for the page.",
+			method: "POST", path: "/login-codes", records: "login-link", summary: "Create a login link for the page.",
 			status: 201, result: "The link.", endpoint: reply(a.logins.newLink),
 		},
 		{
@@ -439,8 +455,8 @@ func (a *api) routes() []route {
 			status: 200, result: "The metrics.", endpoint: direct("text/plain", a.operations.metrics),
 		},
 		{
-			method: "GET", path: "/openapi.json", summary: "Get this document.",
+			method: "GET", path: "/openapi.json", op: account.Use, summary: "Get this document.",
 			status: 200, result: "The document.", endpoint: directJSON[none, map[string]any](a.operations.openAPI),
 		},
-	}...)
+	})
 }

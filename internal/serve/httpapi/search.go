@@ -24,6 +24,7 @@ type searches struct {
 	db       *db.DB
 	history  HistoryTable
 	sessions SessionTable
+	seen     SeenTable // nil on a server without accounts
 }
 
 type searchResult struct {
@@ -49,8 +50,9 @@ func (s *searches) search(r *http.Request) (out searchResult, err error) {
 	if err := s.db.UpdateRelaxed(r.Context(), s.history.IndexHistory); err != nil {
 		return out, err
 	}
+	person := viewerID(r.Context())
 	err = s.db.Read(r.Context(), func(q db.Queryer) error {
-		found, err := s.history.Search(q, text, limit+1, before)
+		found, err := s.messages(q, person, text, limit+1, before)
 		if err != nil {
 			return err
 		}
@@ -58,11 +60,27 @@ func (s *searches) search(r *http.Request) (out searchResult, err error) {
 		if before > 0 {
 			return nil // titles are on the first page only
 		}
-		titled, err := s.sessions.SessionsTitled(q, text, foundSessions)
+		titled, err := s.titles(q, person, text)
 		out.Sessions = append(out.Sessions, titled...)
 		return err
 	})
 	return out, err
+}
+
+// messages searches the messages that a person may see; "" may see all of them.
+func (s *searches) messages(q db.Queryer, person, text string, limit int, before int64) ([]session.SearchResult, error) {
+	if person != "" {
+		return s.seen.Search(q, person, text, limit, before)
+	}
+	return s.history.Search(q, text, limit, before)
+}
+
+// titles is like messages, for titles.
+func (s *searches) titles(q db.Queryer, person, text string) ([]session.Session, error) {
+	if person != "" {
+		return s.seen.SessionsTitled(q, person, text, foundSessions)
+	}
+	return s.sessions.SessionsTitled(q, text, foundSessions)
 }
 
 // rowBefore parses the query parameter before as the number of a row; 0 means

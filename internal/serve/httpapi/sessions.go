@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
@@ -51,6 +52,14 @@ type SessionTable interface {
 	SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error)
 }
 
+// SeenTable lists what a person with an account may see, of which other tables list everything.
+type SeenTable interface {
+	Sessions(q db.Queryer, person string, filter session.ListFilter, limit int, before string) ([]session.Session, error)
+	SessionsTitled(q db.Queryer, person, text string, limit int) ([]session.Session, error)
+	Search(q db.Queryer, person, query string, limit int, before int64) ([]session.SearchResult, error)
+	Requests(q db.Queryer, person, sessionID string, limit int, before string) ([]session.Request, error)
+}
+
 // QuestionTable returns the open questions of the sub-agents of a session.
 type QuestionTable interface {
 	Questions(q db.Queryer, sessionID string) ([]session.TaskQuestion, error)
@@ -58,6 +67,8 @@ type QuestionTable interface {
 
 // sessions serves conversations without their messages.
 type sessions struct {
+	people    people
+	seen      SeenTable // nil on a server without accounts
 	db        *db.DB
 	table     SessionTable  // nil on a server without sessions
 	questions QuestionTable // nil on a server without sub-agents
@@ -103,10 +114,16 @@ func (s *sessions) create(w http.ResponseWriter, r *http.Request) error {
 		f.Code = "client_taken"
 		return f
 	}
+	if client != "web" && viewerID(r.Context()) != "" {
+		return &fault.Error{Kind: fault.Denied, Code: "operators_only", Field: "client", Message: "Members begin conversations of the client web only."}
+	}
 	now := s.now().UnixMilli()
 	created := session.Session{ID: newID(), Client: client, Title: title, CreatedAt: now, UpdatedAt: now, State: "idle"}
 	err = s.db.Update(r.Context(), func(tx *db.Tx) error {
 		if err := s.table.CreateSession(tx, created); err != nil {
+			return err
+		}
+		if err := s.begun(tx, r.Context(), created.ID); err != nil {
 			return err
 		}
 		return s.announce(tx, event.SessionCreated, created.ID, created)
@@ -134,6 +151,14 @@ func (s *sessions) announce(tx *db.Tx, t event.Type, key string, changed session
 	return err
 }
 
+// begun records the owner of a conversation that the transaction creates.
+func (s *sessions) begun(tx *db.Tx, ctx context.Context, id string) error {
+	if err := s.people.own(tx, ctx, id); err != nil {
+		return err
+	}
+	return s.people.note(tx, ctx, account.Action{Kind: "create", SessionID: id})
+}
+
 type sessionList struct {
 	Sessions []session.Session `json:"sessions"`
 	Next     string            `json:"next,omitempty"`
@@ -149,6 +174,10 @@ func (s *sessions) list(r *http.Request) (out sessionList, err error) {
 		return out, fault.InvalidField("filter", "There is no filter %q. Use pinned, archived, or none.", filter)
 	}
 	err = s.db.Read(r.Context(), func(q db.Queryer) (err error) {
+		if person := viewerID(r.Context()); person != "" {
+			out.Sessions, err = s.seen.Sessions(q, person, filter, limit+1, r.URL.Query().Get("before"))
+			return err
+		}
 		out.Sessions, err = s.table.Sessions(q, filter, limit+1, r.URL.Query().Get("before"))
 		return err
 	})
@@ -176,6 +205,8 @@ type oneSession struct {
 	session.Session
 	Questions []session.TaskQuestion `json:"questions,omitempty"`
 	Branches  []session.Session      `json:"branches,omitempty"`
+	// Access is what the caller may do; it is missing for operators, who may do everything.
+	Access account.Right `json:"access,omitempty"`
 }
 
 func (s *sessions) get(r *http.Request) (session.Session, error) {
@@ -195,7 +226,32 @@ func (s *sessions) one(r *http.Request) (out oneSession, err error) {
 		}
 		return err
 	})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	if out.Access, err = s.people.right(r.Context(), out.ID); err != nil {
+		return out, err
+	}
+	return out, s.hideUnseen(r.Context(), &out)
+}
+
+// hideUnseen leaves out what the caller may not see.
+func (s *sessions) hideUnseen(ctx context.Context, one *oneSession) error {
+	if viewerID(ctx) == "" {
+		return nil
+	}
+	var kept []session.Session
+	for _, b := range one.Branches {
+		seen, err := s.people.sees(ctx, b.ID)
+		if err != nil {
+			return err
+		}
+		if seen {
+			kept = append(kept, b)
+		}
+	}
+	one.Branches = kept
+	return nil
 }
 
 // sessionChange has the fields to change; absent ones stay as they are.
@@ -255,6 +311,21 @@ func (c *sessionChange) check() error {
 	return nil
 }
 
+// fields names what the change changes.
+func (c *sessionChange) fields() string {
+	var names []string
+	for name, set := range map[string]bool{
+		"title": c.Title != nil, "agent": c.Agent != nil, "model": c.Model != nil, "effort": c.Effort != nil, "instructions": c.Instructions != nil,
+		"workspace": c.Workspace != nil, "pinned": c.Pinned != nil, "archived": c.Archived != nil, "folder": c.Folder != nil,
+	} {
+		if set {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
 // apply returns the choice after the change.
 func (c *sessionChange) apply(choice session.Choice) session.Choice {
 	for _, field := range []struct{ from, into *string }{{c.Agent, &choice.Agent}, {c.Model, &choice.Model}, {c.Effort, &choice.Effort}, {c.Instructions, &choice.Instructions}, {c.Workspace, (*string)(&choice.Workspace)}} {
@@ -268,6 +339,10 @@ func (c *sessionChange) apply(choice session.Choice) session.Choice {
 func (s *sessions) change(r *http.Request, in sessionChange) (changed session.Session, err error) {
 	if err := in.check(); err != nil {
 		return changed, err
+	}
+	if in.Workspace != nil && viewerID(r.Context()) != "" {
+		// The shared workspace has the files of other people's conversations.
+		return changed, &fault.Error{Kind: fault.Denied, Code: "operators_only", Field: "workspace", Message: "Only operators may choose the workspace of a conversation."}
 	}
 	id := r.PathValue("id")
 	err = s.db.Update(r.Context(), func(tx *db.Tx) error {
@@ -294,6 +369,9 @@ func (s *sessions) change(r *http.Request, in sessionChange) (changed session.Se
 			}
 		}
 		if changed, err = s.table.Session(tx, id); err != nil {
+			return err
+		}
+		if err := s.people.note(tx, r.Context(), account.Action{Kind: "change", SessionID: id, Detail: in.fields()}); err != nil {
 			return err
 		}
 		return s.announce(tx, event.SessionUpdated, id+":"+newID(), changed)
@@ -329,6 +407,9 @@ func (s *sessions) delete(r *http.Request) error {
 			return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "A request is running in this conversation. Stop it first, then delete the conversation."}
 		}
 		if err := s.table.DeleteSession(tx, found.ID); err != nil {
+			return err
+		}
+		if err := s.people.note(tx, r.Context(), account.Action{Kind: "delete", SessionID: found.ID}); err != nil {
 			return err
 		}
 		return s.announce(tx, event.SessionDeleted, found.ID, found)

@@ -232,7 +232,7 @@ func (s setups) routes() []route {
 			status: 200, result: "The state.", endpoint: reply(s.state),
 		},
 		{
-			method: "POST", path: "/setup", needs: s.available, summary: "Change the configuration file and apply it.",
+			method: "POST", path: "/setup", records: "change-settings", needs: s.available, summary: "Change the configuration file and apply it.",
 			description: "Keeps the comments, and the old file beside the new one. Secrets go into a file of their own. 409 if the file changes at the same time.",
 			status:      200, result: "The change.", endpoint: replyTo(requiredBody, s.save),
 		},
@@ -241,7 +241,7 @@ func (s setups) routes() []route {
 			status: 200, result: "The change.", endpoint: replyTo(requiredBody, s.preview),
 		},
 		{
-			method: "POST", path: "/setup/undo", needs: s.available, summary: "Restore the configuration file from before the last change.",
+			method: "POST", path: "/setup/undo", records: "undo-settings", needs: s.available, summary: "Restore the configuration file from before the last change.",
 			status: 200, result: "The change.", endpoint: reply(s.undo),
 		},
 		{
@@ -262,7 +262,7 @@ func (s setups) routes() []route {
 			status: 200, result: "The rule, its action, and the prompt.", endpoint: replyTo(requiredBody, s.tryRule),
 		},
 		{
-			method: "POST", path: "/restart", needs: s.available, summary: "Stop gracefully and start again. Running requests resume.",
+			method: "POST", path: "/restart", records: "restart", needs: s.available, summary: "Stop gracefully and start again. Running requests resume.",
 			status: 204, result: "Restarting.", endpoint: noContent(s.restart),
 		},
 	}

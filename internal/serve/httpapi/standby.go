@@ -53,7 +53,7 @@ func Standby(opt StandbyOptions) http.Handler {
 		refuse := func(w http.ResponseWriter, _ *http.Request, err error) {
 			_ = writeJSON(w, fault.KindOf(err).HTTPStatus(), errorBody{fault.ToWire(err)})
 		}
-		mux.Handle("GET /metrics", newGuard(Options{Token: opt.Token, MetricsToken: opt.MetricsToken}).authenticate(needsMetricsToken, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.Handle("GET /metrics", newGuard(Options{Token: opt.Token, MetricsToken: opt.MetricsToken}).authenticate(&route{class: needsMetricsToken}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = o.metrics(w, r) // fails only if the client is gone
 		}), refuse))
 	}

@@ -26,6 +26,7 @@ const (
 
 // streams serves the event stream and counts the open streams.
 type streams struct {
+	people   people
 	db       *db.DB
 	bus      bus.Log
 	sessions *sessions
@@ -43,6 +44,7 @@ type streams struct {
 type stream struct {
 	service *streams
 	session string
+	viewer  *viewer // nil: it may show everything
 	proj    *projection
 	out     *streamWriter
 
@@ -65,7 +67,13 @@ func (s *streams) events(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	from, err := s.startOf(r, sessionID)
+	view := s.newViewer(r.Context())
+	if sessionID != "" && view != nil {
+		if err := s.people.named(r, sessionID); err != nil {
+			return err
+		}
+	}
+	from, err := s.startOf(r, sessionID, view)
 	if err != nil {
 		return err
 	}
@@ -75,7 +83,7 @@ func (s *streams) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.open.Add(-1)
 	one := &stream{
-		service: s, session: sessionID, proj: newProjection(from.at), out: out,
+		service: s, session: sessionID, viewer: view, proj: newProjection(from.at), out: out,
 		wake: make(chan struct{}, 1),
 	}
 	defer one.close()
@@ -120,6 +128,12 @@ func (s *stream) run(ctx context.Context, round func(context.Context) (read bool
 	}
 	beat := time.NewTicker(s.service.heartbeat)
 	defer beat.Stop()
+	var again <-chan time.Time
+	if s.viewer != nil {
+		t := time.NewTicker(viewerInterval)
+		defer t.Stop()
+		again = t.C
+	}
 	for {
 		pooled := s.borrow()
 		read := true
@@ -139,12 +153,16 @@ func (s *stream) run(ctx context.Context, round func(context.Context) (read bool
 			return err
 		}
 		s.giveBack(pooled)
-		if read {
+		if read && !ready(again) {
 			continue
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-again:
+			if err := s.viewer.check(ctx, s.session); err != nil {
+				return ignoreEnd(err)
+			}
 		case <-s.wake:
 		case <-beat.C:
 			s.out.comment()
@@ -212,6 +230,12 @@ func (s *stream) read(ctx context.Context, t *tail) (read bool, err error) {
 	if !read && !trimmed {
 		return false, nil
 	}
+	if !trimmed && s.viewer != nil {
+		hidden, err := s.hides(ctx, t, d)
+		if err != nil || hidden {
+			return true, err
+		}
+	}
 	var effects []effect
 	now := s.service.now().UnixMilli()
 	switch {
@@ -232,6 +256,42 @@ func (s *stream) read(ctx context.Context, t *tail) (read bool, err error) {
 		s.out.buf, effects = s.proj.Request(s.out.buf, d)
 	}
 	return true, s.carry(ctx, effects)
+}
+
+// hides reports whether an event is hidden from the person; then the stream goes on after it. It
+// ends if the person may not see any more what the stream follows.
+func (s *stream) hides(ctx context.Context, t *tail, d bus.Delivery) (bool, error) {
+	of, followed := d.Headers.SessionID(), false
+	switch {
+	case t.request != "":
+		of, followed = "", true
+		if r := s.proj.find(t.request); r != nil {
+			of = r.session
+		}
+	case t.topic == event.TopicEnv:
+		of = d.Key
+	default:
+		followed = s.proj.find(d.Headers.RequestID()) != nil
+	}
+	visible, err := s.viewer.sees(ctx, of)
+	switch {
+	case err != nil || visible:
+		return false, err
+	case followed:
+		return true, errEndOfStream
+	}
+	s.proj.Skip(t.topic, d.Position)
+	return true, nil
+}
+
+// ready reports whether a channel has something to receive. Nil never has.
+func ready(c <-chan time.Time) bool { return c != nil && len(c) > 0 }
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, errEndOfStream) {
+		return nil
+	}
+	return err
 }
 
 // carry carries out the effects of the projection.

@@ -24,7 +24,21 @@ type Tasks interface {
 const defaultOutput = 64 << 10
 
 // tasks serves background tasks.
-type tasks struct{ service Tasks }
+type tasks struct {
+	service Tasks
+	people  people
+}
+
+// subject returns the conversation of the task in the path.
+func (t *tasks) subject() subject {
+	return subject{missing: "There is no background task %q.", in: "id", of: func(r *http.Request) (string, error) {
+		if err := t.available(); err != nil {
+			return "", err
+		}
+		found, err := t.get(r)
+		return found.SessionID, err
+	}}
+}
 
 func (t *tasks) available() error {
 	if t.service == nil {
@@ -41,6 +55,9 @@ type taskList struct {
 func (t *tasks) list(r *http.Request) (out taskList, err error) {
 	limit, err := limitOf(r)
 	if err != nil {
+		return out, err
+	}
+	if err := t.people.named(r, r.URL.Query().Get("session_id")); err != nil {
 		return out, err
 	}
 	found, err := t.service.Tasks(r.Context(), r.URL.Query().Get("session_id"), limit+1, r.URL.Query().Get("before"))

@@ -20,7 +20,21 @@ type Workflows interface {
 }
 
 // workflows serves workflows.
-type workflows struct{ service Workflows }
+type workflows struct {
+	service Workflows
+	people  people
+}
+
+// subject returns the conversation of the workflow in the path.
+func (s *workflows) subject() subject {
+	return subject{missing: "There is no workflow %s.", in: "id", of: func(r *http.Request) (string, error) {
+		if err := s.available(); err != nil {
+			return "", err
+		}
+		found, err := s.get(r)
+		return found.Origin.SessionID, err
+	}}
+}
 
 func (s *workflows) available() error {
 	if s.service == nil {
@@ -50,6 +64,9 @@ func (s *workflows) list(r *http.Request) (out workflowList, err error) {
 		return out, err
 	}
 	query := r.URL.Query()
+	if err := s.people.named(r, query.Get("session_id")); err != nil {
+		return out, err
+	}
 	all, err := s.service.List(r.Context(), query.Get("session_id"), waiting, limit+1, query.Get("before"))
 	if err != nil {
 		return out, err

@@ -159,6 +159,11 @@ func (s *tables) Requests(_ db.Queryer, id string, limit int, before string) (ou
 
 func (s *tables) Asked(_ db.Queryer, r session.Request) (string, error) { return "about " + r.ID, nil }
 
+func (s *tables) Request(q db.Queryer, id string) (session.Request, error) {
+	story, err := s.Story(q, id)
+	return story.Request, err
+}
+
 func (s *tables) Story(_ db.Queryer, id string) (session.Story, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,6 +41,16 @@ func Check(r *http.Request, allowed func(host string) bool) error {
 	return nil
 }
 
+// CheckNavigation is like [Check], but lets a link of another site open a page. It is for pages
+// that do nothing when they are opened.
+func CheckNavigation(r *http.Request, allowed func(host string) bool) error {
+	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		r = r.Clone(r.Context())
+		r.Header.Del("Sec-Fetch-Site")
+	}
+	return Check(r, allowed)
+}
+
 // Any allows every host.
 func Any(string) bool { return true }
 

@@ -1,0 +1,199 @@
+package httpapi
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"lilac/internal/core/account"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/serve/origin"
+)
+
+// OIDC signs in people with a provider of the team.
+type OIDC interface {
+	// Name is the name of the provider that people see.
+	Name() string
+	// Start begins a login: the browser goes to address, and keeps flow until it comes back to the
+	// redirect address.
+	Start(ctx context.Context, redirect string) (address, flow string, err error)
+	// Finish checks what the browser brought back, and returns the person.
+	Finish(ctx context.Context, flow string, query url.Values) (account.Subject, error)
+}
+
+// entrances serves the pages for people who are not signed in.
+type entrances struct {
+	people people
+	cookie string // name
+	// next is the name of the cookie with the link that a person follows after signing in, and
+	// flow that of a login with OIDC.
+	next, flow string
+	oidc       OIDC // nil without a provider
+	url        string
+}
+
+// maxForm limits the form of an invite, in bytes.
+const maxForm = 4 << 10
+
+// flowAge is how long a login with OIDC may take, and how long a link is remembered, in seconds.
+const flowAge = 10 * 60
+
+// linkSecret matches the secret of a link, so that a cookie leads nowhere else.
+var linkSecret = lazyregexp.New(`^[a-z0-9]{10,64}$`)
+
+func (e *entrances) available() error {
+	if e.people.service == nil {
+		return fault.New(fault.NotFound, "There is nothing at this path.")
+	}
+	return nil
+}
+
+func (e *entrances) withOIDC() error {
+	if e.oidc == nil || e.people.service == nil {
+		return fault.New(fault.NotFound, "There is nothing at this path.")
+	}
+	return nil
+}
+
+// formPolicy is like plainPolicy, for a page with a form.
+var formPolicy = strings.Replace(plainPolicy, "form-action 'none'", "form-action 'self'", 1)
+
+// openInvite shows an invite. Opening it does not use it, because programs that preview links
+// open them, too.
+func (e *entrances) openInvite(w http.ResponseWriter, r *http.Request) error {
+	code := r.URL.Query().Get("code")
+	i, err := e.people.service.InviteOf(r.Context(), code)
+	if err != nil {
+		return e.refused(w, r, err)
+	}
+	w.Header().Set("Content-Security-Policy", formPolicy)
+	return writePageWith(w, http.StatusOK, "Welcome, "+html.EscapeString(i.Name), `<p>You are invited to use Lilac as `+string(i.Role)+`.</p>
+<form method="post" action="/join"><input type="hidden" name="code" value="`+html.EscapeString(code)+`"><button type="submit">Sign in</button></form>`)
+}
+
+// useInvite signs in the person whom an invite is for.
+func (e *entrances) useInvite(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	_, secret, err := e.people.service.Accept(r.Context(), r.PostFormValue("code"))
+	if err != nil {
+		return e.refused(w, r, err)
+	}
+	http.SetCookie(w, personCookie(r, e.cookie, secret, int(account.LoginAge.Seconds())))
+	http.Redirect(w, r, e.target(w, r), http.StatusSeeOther)
+	return nil
+}
+
+// target returns where a person goes who has signed in, and forgets it.
+func (e *entrances) target(w http.ResponseWriter, r *http.Request) string {
+	c, err := r.Cookie(e.next)
+	if err != nil {
+		return "/"
+	}
+	http.SetCookie(w, e.brief(r, e.next, "", -1))
+	if !linkSecret().MatchString(c.Value) {
+		return "/"
+	}
+	return "/#/shared/" + c.Value
+}
+
+// brief is a cookie that the browser also sends when it comes from another site.
+func (e *entrances) brief(r *http.Request, name, value string, age int) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: origin.Secure(r)}
+}
+
+// openLink leads a browser to a shared conversation: at once, or after the person has signed in.
+// The browser goes on from a page of ours, because it sends no cookies on the way from another
+// site.
+func (e *entrances) openLink(w http.ResponseWriter, r *http.Request) error {
+	secret := r.PathValue("code")
+	if !linkSecret().MatchString(secret) {
+		return fault.New(fault.NotFound, "There is nothing at this path.")
+	}
+	http.SetCookie(w, e.brief(r, e.next, secret, flowAge))
+	return e.goOn(w, "/#/shared/"+secret)
+}
+
+// goOn writes a page that leads to an address of ours.
+func (e *entrances) goOn(w http.ResponseWriter, address string) error {
+	w.Header().Set("Refresh", "0; url="+address)
+	return writePageWith(w, http.StatusOK, "Opening Lilac", `<p><a href="`+html.EscapeString(address)+`">Open Lilac</a></p>`)
+}
+
+// startOIDC sends a browser to the provider.
+func (e *entrances) startOIDC(w http.ResponseWriter, r *http.Request) error {
+	address, flow, err := e.oidc.Start(r.Context(), e.redirect(r))
+	if err != nil {
+		return e.refused(w, r, err)
+	}
+	http.SetCookie(w, e.brief(r, e.flow, flow, flowAge))
+	http.Redirect(w, r, address, http.StatusSeeOther)
+	return nil
+}
+
+func (e *entrances) redirect(r *http.Request) string { return publicURL(e.url, r) + "/oidc/callback" }
+
+// finishOIDC signs in the person whom the provider has identified.
+func (e *entrances) finishOIDC(w http.ResponseWriter, r *http.Request) error {
+	var flow string
+	if c, err := r.Cookie(e.flow); err == nil {
+		flow = c.Value
+	}
+	http.SetCookie(w, e.brief(r, e.flow, "", -1))
+	who, err := e.oidc.Finish(r.Context(), flow, r.URL.Query())
+	if err != nil {
+		return e.refused(w, r, err)
+	}
+	_, secret, err := e.people.service.SignIn(r.Context(), who)
+	if err != nil {
+		return e.refused(w, r, err)
+	}
+	http.SetCookie(w, personCookie(r, e.cookie, secret, int(account.LoginAge.Seconds())))
+	return e.goOn(w, e.target(w, r))
+}
+
+// refused tells a person, or a program, why there is no login.
+func (e *entrances) refused(w http.ResponseWriter, r *http.Request, err error) error {
+	if kind := fault.KindOf(err); !strings.Contains(r.Header.Get("Accept"), "text/html") || kind == fault.Internal {
+		return err
+	}
+	wire := fault.ToWire(err)
+	return writePageWith(w, wire.Kind.HTTPStatus(), "You cannot sign in", `<p>`+html.EscapeString(wire.Message)+`</p>`+e.offer())
+}
+
+// offer is the link to the provider; "" without one.
+func (e *entrances) offer() string {
+	if e.withOIDC() != nil {
+		return ""
+	}
+	return `<p><a class="button" href="/oidc/start">Sign in with ` + html.EscapeString(e.oidc.Name()) + `</a></p>`
+}
+
+// routes declares the pages.
+func (e *entrances) routes() []route {
+	code := []param{{name: "code", doc: "The code of the invite.", schema: `{"type":"string"}`}}
+	return []route{
+		{
+			method: "GET", path: "/join", class: entrance, needs: e.available, summary: "Show an invite.", params: code,
+			status: 200, result: "A page.", endpoint: direct("text/html", e.openInvite),
+		},
+		{
+			method: "POST", path: "/join", class: entrance, needs: e.available, summary: "Use an invite: sets the cookie of the person. The body is the form of the page.",
+			status: 303, result: "Redirects to the page.", endpoint: direct("", e.useInvite),
+		},
+		{
+			method: "GET", path: "/shared/{code}", class: entrance, needs: e.available, summary: "Open a link to a conversation.",
+			status: 200, result: "A page that leads to the conversation.", endpoint: direct("text/html", e.openLink),
+		},
+		{
+			method: "GET", path: "/oidc/start", class: entrance, needs: e.withOIDC, summary: "Begin a login with the OIDC provider.",
+			status: 303, result: "Redirects to the provider.", endpoint: direct("", e.startOIDC),
+		},
+		{
+			method: "GET", path: "/oidc/callback", class: entrance, needs: e.withOIDC, summary: "End a login with the OIDC provider: sets the cookie of the person.",
+			status: 200, result: "A page that leads to Lilac.", endpoint: direct("text/html", e.finishOIDC),
+		},
+	}
+}
