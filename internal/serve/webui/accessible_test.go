@@ -31,6 +31,7 @@ var everyView = []struct{ name, hash, drawn string }{
 	{"usage", "#/usage", "document.querySelector('.usage .table')"},
 	{"health", "#/health", "document.querySelector('.table')"},
 	{"setup", "#/setup", "document.querySelector('.trial code')"},
+	{"people", "#/people", "document.querySelectorAll('[data-person]').length === 2"},
 	{"settings", "#/settings", "document.querySelector('[data-setting]')"},
 }
 

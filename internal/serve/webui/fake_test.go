@@ -70,6 +70,7 @@ type fake struct {
 	streams, open int
 	views         views
 	setup         setup
+	folk          folk
 	server        *http.Server
 }
 
@@ -275,6 +276,7 @@ func (f *fake) routes() http.Handler {
 	})
 	api("GET /events", f.stream)
 	f.viewRoutes(api)
+	f.peopleRoutes(api)
 	f.setupRoutes(api)
 	api("POST /requests/{id}/answer", func(_ http.ResponseWriter, r *http.Request) any {
 		var in struct{ Answer, Reply string }

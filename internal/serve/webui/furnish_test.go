@@ -30,6 +30,7 @@ func furnished(t *testing.T, said, hash string, width, height int) (*fake, *webu
 // furnish adds content to every view. Every text from an untrusted source contains said.
 func (f *fake) furnish(said string) {
 	f.begin(said)
+	f.team(said)
 	f.conversation("The dandelions " + said)
 	f.conversation("Backups")
 	const r = "web:s1:m0"

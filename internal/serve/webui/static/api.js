@@ -12,6 +12,11 @@ export const noAnswer = () => new Failure('Cannot reach Lilac. Check that it is 
 
 export const loginHelp = 'You are not logged in. Open the link that “lilac serve” printed when it started, or run “lilac login” for a new link.';
 
+let helpToLogIn = loginHelp;
+
+// useAccounts makes the page tell people with accounts how they sign in.
+export const useAccounts = () => { helpToLogIn = 'You are signed out. Load this page again to sign in.'; };
+
 // failureOf reads an error response.
 export async function failureOf(response) {
   let error = {};
@@ -20,7 +25,7 @@ export async function failureOf(response) {
   } catch {
     // The response of a proxy, or of a server that is shutting down.
   }
-  const message = response.status === 401 ? loginHelp : error.message || `The server responded with status ${response.status}.`;
+  const message = response.status === 401 ? helpToLogIn : error.message || `The server responded with status ${response.status}.`;
   return new Failure(message, {
     status: response.status, kind: error.kind, code: error.code, field: error.field,
     retryable: error.retryable ?? response.status >= 500,
@@ -53,6 +58,21 @@ const query = (values) => {
   const text = new URLSearchParams(Object.entries(values).filter(([, v]) => v)).toString();
   return text ? `?${text}` : '';
 };
+
+export const me = () => call('GET', '/me');
+export const signOut = () => call('POST', '/me/sign-out', {});
+export const accounts = () => call('GET', '/accounts');
+export const invite = (who) => call('POST', '/accounts/invites', who);
+export const dropInvite = (id) => call('DELETE', `/accounts/invites/${encodeURIComponent(id)}`);
+export const changePerson = (id, change) => call('PATCH', `/accounts/${encodeURIComponent(id)}`, change);
+export const actions = async (before) => (await call('GET', `/accounts/log${query({ before, limit: 100 })}`)).actions;
+export const colleagues = async () => (await call('GET', '/accounts/colleagues')).people;
+export const sharing = (id) => call('GET', `${session(id)}/sharing`);
+export const share = (id, personId, right) => call('POST', `${session(id)}/sharing/people`, { personId, right });
+export const unshare = (id, personId) => call('DELETE', `${session(id)}/sharing/people/${encodeURIComponent(personId)}`);
+export const makeLink = (id, right) => call('POST', `${session(id)}/sharing/links`, { right });
+export const dropLink = (id, link) => call('DELETE', `${session(id)}/sharing/links/${encodeURIComponent(link)}`);
+export const join = (code) => call('POST', '/shared', { code });
 
 export const pageSize = 100;
 // The search for an old message loads pages of the largest size.

@@ -14,14 +14,17 @@ import * as health from './health.js';
 import { Hub } from './hub.js';
 import { Jump } from './jump.js';
 import { listen, showHelp } from './keys.js';
+import * as me from './me.js';
 import { Names } from './names.js';
 import * as notices from './notices.js';
+import * as people from './people.js';
 import * as places from './places.js';
 import * as requests from './requests.js';
 import { go, parse, replace, to } from './router.js';
 import * as rules from './rules.js';
 import * as search from './search.js';
 import * as settings from './settings.js';
+import { showSharing } from './share.js';
 import * as setup from './setup.js';
 import { Sidebar, titleOf } from './sidebar.js';
 import * as tasks from './tasks.js';
@@ -75,6 +78,7 @@ function viewOf([first, second]) {
     case 'rules': return rules;
     case 'usage': return usage;
     case 'health': return health;
+    case 'people': return people;
     case 'settings': return settings;
     case 'setup': return setup;
     default: return null;
@@ -83,6 +87,10 @@ function viewOf([first, second]) {
 
 function show() {
   const place = parse(location.hash);
+  if (place.parts[0] === 'shared') {
+    joinShared(place.parts[1]);
+    return;
+  }
   const view = viewOf(place.parts);
   const main = get('view');
   places.leave(main);
@@ -114,6 +122,46 @@ function show() {
     if (id && !sessionOf(id)) refresh(); // older than the conversations in the list
   }
   drawList();
+}
+
+// joinShared opens the conversation that a link shares.
+async function joinShared(code) {
+  try {
+    const { sessionId } = await api.join(code);
+    replace(to(['s', sessionId]));
+    show();
+    list();
+  } catch (failure) {
+    replace('#/');
+    show();
+    problem(failure.message);
+  }
+}
+
+// access is what the person may do in the open conversation: own, part, read, or '' for everything.
+let access = { id: '', right: '' };
+
+async function findAccess(id) {
+  if (!me.isMember() || !id || access.id === id) return;
+  access = { id, right: '' };
+  try {
+    const { access: right } = await api.oneSession(id);
+    if (access.id === id) access.right = right;
+  } catch {
+    access.id = ''; // the conversation says why it cannot be read
+  }
+  drawAccess();
+}
+
+function drawAccess() {
+  const id = get('talk').hidden ? '' : conversation.id;
+  const right = access.id === id ? access.right : '';
+  const readOnly = Boolean(id) && right === 'read';
+  get('composer').hidden = readOnly;
+  get('read-only').hidden = !readOnly;
+  const mine = me.isMember() ? right === 'own' : me.who.accounts;
+  get('share').hidden = !(mine && id);
+  if (readOnly) for (const button of ['rename', 'model']) get(button).hidden = true;
 }
 
 function name(title) {
@@ -170,6 +218,8 @@ function drawList() {
   const chosen = sessionOf(id)?.model;
   get('model').textContent = chosen ? `Model: ${chosen.slice(chosen.lastIndexOf('/') + 1)}` : 'Model';
   get('story').hidden = !id;
+  drawAccess();
+  findAccess(talking ? id : '');
   if (!talking) return;
   get('story').href = to(['requests'], { session: id });
   if (id) name(titleOf(sessionOf(id)));
@@ -277,11 +327,12 @@ function targets() {
       does(here.pinned ? 'Unpin this conversation' : 'Pin this conversation', () => file(here, { pinned: !here.pinned })),
       does(here.archived ? 'Restore this conversation' : 'Archive this conversation', () => file(here, { archived: !here.archived })),
       does('Move this conversation to a folder', () => moveToFolder(here)),
+      ...(get('share').hidden ? [] : [does('Share this conversation', () => showSharing(here))]),
       ...(here.folder ? [does('Take this conversation out of its folder', () => file(here, { folder: '' }))] : []),
       does('Export as Markdown', () => exportAs(here, 'md')), does('Export as JSON', () => exportAs(here, 'json')),
     ] : []),
     ...sessions.map((s) => ({ name: titleOf(s), kind: 'conversation', run: () => go(to(['s', s.id])) })),
-    ...[...get('views').querySelectorAll('a')].map((a) => ({ name: a.textContent, kind: 'view', run: () => go(a.getAttribute('href')) })),
+    ...[...get('views').querySelectorAll('li:not([hidden]) a')].map((a) => ({ name: a.textContent, kind: 'view', run: () => go(a.getAttribute('href')) })),
     ...choices.theme.map((v) => does(`Theme: ${v}`, () => choose('theme', v))),
     ...choices.text.map((v) => does(`Text size: ${v}`, () => choose('text', v))),
     ...choices.density.map((v) => does(`Density: ${v}`, () => choose('density', v))),
@@ -349,6 +400,7 @@ setInterval(async () => {
 
 // warn shows what the server says about its configuration, on every page, until it is corrected.
 async function warn() {
+  if (me.isMember()) return; // only operators can correct it
   let message = '';
   try {
     const { body } = await api.ready();
@@ -367,6 +419,7 @@ async function warn() {
 
 get('help').addEventListener('click', showHelp);
 get('rename').addEventListener('click', () => rename(sessionOf(conversation.id)));
+get('share').addEventListener('click', () => showSharing(sessionOf(conversation.id)));
 get('model').addEventListener('click', () => pickModel(sessionOf(conversation.id)));
 get('skip').addEventListener('click', (e) => {
   e.preventDefault();
@@ -387,6 +440,9 @@ setInterval(() => {
 addEventListener('lilac-configured', warn);
 
 search.listen(get('search'), { go, replace });
+me.load().then(() => {
+  drawList();
+  warn();
+});
 show();
 list();
-warn();

@@ -29,7 +29,7 @@ function markdown(id, title, messages) {
       out.push(...texts.map((t) => t.trim()).filter(Boolean));
     };
     for (const block of request.blocks) {
-      if (block.kind === 'user') says('You', block.text, ...block.files.map((f) => `Attached: ${f.filename}`));
+      if (block.kind === 'user') says(block.author?.name ?? 'You', block.text, ...block.files.map((f) => `Attached: ${f.filename}`));
       if (block.kind === 'text') says('Lilac', block.text);
       if (block.kind === 'note') out.push(`*${block.text.trim()}*`);
     }

@@ -48,17 +48,20 @@ export function drop(state, entry) {
 }
 
 // queried handles a user_query event, of this page or of another client.
-export function queried(state, { messageId, requestId, content, queue, attachments = [] }, at) {
+export function queried(state, { messageId, requestId, content, queue, attachments = [], author }, at) {
   const files = filesOf(state, attachments);
-  if (files.length) stored(state, messageId, files);
+  if (files.length) known(state, messageId, { files });
+  if (author) known(state, messageId, { author });
   if (state.outbox.some((e) => e.messageId === messageId) || state.applied.has(messageId)) return;
   const ours = state.outbox.find((e) => !e.messageId && e.text === content && e.queue === queue);
   if (ours) {
     if (files.length) ours.files = files;
+    ours.author = author;
     accepted(state, ours, { messageId, requestId });
     return;
   }
   const entry = send(state, { key: messageId, text: content, files, queue, at });
+  entry.author = author;
   accepted(state, entry, { messageId, requestId });
 }
 
@@ -69,17 +72,17 @@ export function queried(state, { messageId, requestId, content, queue, attachmen
 export const withdrawn = (state, { requestId, cancelled }) => state.outbox.some((e) => e.status === 'waiting'
   && ((cancelled && e.requestId === requestId) || requestId.endsWith(`:${e.messageId}`)));
 
-// stored sets the URLs of a message's files, of which only the names were known.
-function stored(state, messageId, files) {
+// known sets what the server knows of a message: its author, and the URLs of its files.
+function known(state, messageId, facts) {
   const entry = state.outbox.find((e) => e.messageId === messageId);
   if (entry) {
-    entry.files = files;
+    Object.assign(entry, facts);
     state.reordered = true;
   }
   for (const request of state.requests) {
     for (const block of [...request.blocks, ...request.waiting]) {
       if (block.kind !== 'user' || block.id !== messageId) continue;
-      block.files = files;
+      Object.assign(block, facts);
       state.changed.add(block);
     }
   }
@@ -123,7 +126,7 @@ function settle(state, entry, { requestId, queue, offset, order }) {
   const applied = fate(entry, queue);
   state.fates.set(entry.messageId, applied);
   const block = userBlock(request, {
-    id: entry.messageId, text: entry.text, files: entry.files, createdAt: entry.createdAt, fate: applied,
+    id: entry.messageId, text: entry.text, files: entry.files, createdAt: entry.createdAt, author: entry.author, fate: applied,
   });
   block.order = order;
   // The first message of a request is above its text, also when the text is reset.

@@ -123,7 +123,7 @@ function store(state, request, message) {
   if (storeEvent(request, message, parts)) return;
   if (message.role === 'user') {
     request.blocks.push(userBlock(request, {
-      id: message.id, text: textOf(parts), files: filesOf(state, parts), createdAt: message.createdAt,
+      id: message.id, text: textOf(parts), files: filesOf(state, parts), createdAt: message.createdAt, author: message.author,
       fate: state.fates.get(message.id),
     }));
     return;

@@ -3,6 +3,7 @@
 import * as api from './api.js';
 import { el } from './element.js';
 import { plural, when, whole } from './format.js';
+import { asker } from './me.js';
 import { parse, to } from './router.js';
 
 export const title = 'Search';
@@ -94,7 +95,7 @@ function result(m, words) {
   return el('li', {}, el('a', { className: 'result', href: to(['s', m.sessionId, 'm', m.messageId]) },
     el('span', { className: 'result-top' },
       el('b', {}, m.sessionTitle || 'Conversation'),
-      el('span', { className: 'quiet' }, m.damaged ? 'unreadable' : m.role === 'user' ? 'You' : 'Lilac'), m.damaged ? null : stamp(m.createdAt)),
+      el('span', { className: 'quiet' }, m.damaged ? 'unreadable' : m.role === 'user' ? asker() : 'Lilac'), m.damaged ? null : stamp(m.createdAt)),
     el('span', { className: 'excerpt' }, ...marked(m.excerpt, words))));
 }
 

@@ -29,8 +29,8 @@ export function requestOf(state, id, initial) {
   return request;
 }
 
-export function userBlock(request, { id, text, files, createdAt, fate = '' }) {
-  return { kind: 'user', at: request.end, tools: request.tools, order: 0, id, text, files, createdAt, fate };
+export function userBlock(request, { id, text, files, createdAt, author, fate = '' }) {
+  return { kind: 'user', at: request.end, tools: request.tools, order: 0, id, text, files, createdAt, author, fate };
 }
 
 // filesOf returns the files in the parts of a person's message, with their URLs.

@@ -247,16 +247,22 @@ const makers = {
     if (isAutomatic(block.id)) return makers.system(block);
     const edit = el('button', { type: 'button', onclick: () => hooks.edit(block.id, block.text) }, 'Edit', el('span', { className: 'hidden' }, ' and continue from here'));
     const fate = el('span', { className: 'fate' });
+    const who = el('p', { className: 'who', dir: 'auto', hidden: true });
     let { files } = block;
+    let words = bubble(block);
     const element = el('div', { className: 'user', 'data-message': block.id },
-      bubble(block), el('p', { className: 'under' }, ...[stamp(block.createdAt), fate, edit].filter(Boolean)));
+      who, words, el('p', { className: 'under' }, ...[stamp(block.createdAt), fate, edit].filter(Boolean)));
     return {
       element,
       update() {
         if (files !== block.files) {
           files = block.files;
-          element.firstChild.replaceWith(bubble(block));
+          const now = bubble(block);
+          words.replaceWith(now);
+          words = now;
         }
+        who.textContent = block.author?.name ?? '';
+        who.hidden = !block.author;
         fate.textContent = block.fate;
         fate.hidden = !block.fate;
       },
