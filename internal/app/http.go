@@ -19,6 +19,7 @@ import (
 	"lilac/internal/foundation/osfile"
 	"lilac/internal/serve/connlimit"
 	"lilac/internal/serve/httpapi"
+	"lilac/internal/serve/oidclogin"
 	"lilac/internal/serve/webui"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
@@ -101,6 +102,19 @@ func (w *webServer) openAccounts(ctx context.Context) error {
 	return w.accounts.Load(ctx)
 }
 
+// oidc returns the provider with which people can sign in, or nil.
+func (w *webServer) oidc() httpapi.OIDC {
+	c := w.Config.Accounts.OIDC
+	if !c.On() {
+		return nil
+	}
+	w.accounts.Start()
+	return oidclogin.New(oidclogin.Options{
+		Name: c.Name, Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret.Reveal(),
+		Emails: c.Allow.Emails, Domains: c.Allow.Domains, Groups: c.Allow.Groups, Role: account.Role(c.Role),
+	})
+}
+
 // build creates the HTTP server, without starting it.
 func (w *webServer) build() {
 	stopping, stop := context.WithCancel(context.Background())
@@ -117,7 +131,7 @@ func (w *webServer) build() {
 		Tasks: w.tasks, Workflows: w.workflows,
 		Operators: w.callables.operators,
 		Approvals: w.runner.Approvals(),
-		Accounts:  w.accounts, PublicURL: strings.TrimSuffix(w.Config.Accounts.URL, "/"),
+		Accounts:  w.accounts, OIDC: w.oidc(), PublicURL: strings.TrimSuffix(w.Config.Accounts.URL, "/"),
 		Pairings:  w.pairings(),
 		MCP:       w.mcp.Status,
 		RetryMCP:  w.mcp.Retry,

@@ -15,7 +15,7 @@ func TestTheOperatorInvitesAndManagesPeople(t *testing.T) {
 	f.team("")
 	p := webuitest.Open(t, f.url("#/people"), 1000, 800)
 	p.Until("the people are listed", "document.querySelectorAll('[data-person]').length === 2 && document.querySelectorAll('[data-invite]').length === 1")
-	p.Until("what they did is listed", "document.querySelectorAll('.table tbody tr').length === 2 && document.querySelector('.table a').hash === '#/s/s1'")
+	p.Until("what they did is listed", "document.querySelectorAll('#log > li').length === 2 && document.querySelector('#log a').hash === '#/s/s1'")
 	p.Until("without accounts in use, there is nobody to sign out", "document.getElementById('me').hidden")
 	p.Picture("people", false)
 	p.Do(chromedp.SendKeys("#invite input", "Grace"+kb.Enter))

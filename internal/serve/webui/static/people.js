@@ -14,8 +14,10 @@ export const title = 'People';
 
 const every = 20_000; // milliseconds
 
+const roles = () => ['member', 'operator'].map((r) => new Option(r, r));
+
 const roleField = (label, value) => {
-  const select = el('select', { 'aria-label': label }, new Option('member', 'member'), new Option('operator', 'operator'));
+  const select = el('select', { 'aria-label': label }, ...roles());
   select.value = value;
   return select;
 };
@@ -27,7 +29,7 @@ export function open(root, place, page) {
   const list = el('ul', { className: 'cards' });
   const invites = el('ul', { className: 'cards' });
   const made = el('div');
-  const log = el('tbody');
+  const log = el('ul', { className: 'cards', id: 'log' });
   const older = button('Show older', () => more(), 'pill');
   let seen = '';
   let rows = [];
@@ -43,13 +45,14 @@ export function open(root, place, page) {
     }
   };
 
-  const name = el('input', { className: 'line', type: 'text', dir: 'auto', maxLength: 60, 'aria-label': 'Name of the new person', placeholder: 'Name', required: true, autocomplete: 'off' });
-  const role = roleField('Role of the new person', 'member');
+  const name = el('input', { type: 'text', dir: 'auto', maxLength: 60, required: true, autocomplete: 'off' });
+  const role = el('select', {}, ...roles());
+  const field = (label, input) => el('label', { className: 'field' }, el('span', {}, label), input);
   const showLink = ({ url, name: of }) => {
     made.replaceChildren(el('p', {}, `Give this link to ${of}. It works once, for a week, and is shown only now.`), linkRow(url, `The link for ${of}`));
     made.querySelector('input').focus();
   };
-  const form = el('form', { className: 'manage', id: 'invite' }, name, role, el('button', { type: 'submit', className: 'pill strong' }, 'Invite'));
+  const form = el('form', { className: 'filters', id: 'invite' }, field('Name of a new person', name), field('Role', role), el('button', { type: 'submit', className: 'pill strong' }, 'Invite'));
   form.addEventListener('submit', (e) => {
     e.preventDefault();
     doing(async () => {
@@ -81,8 +84,8 @@ export function open(root, place, page) {
     el('span', { className: 'grow', dir: 'auto' }, i.name), el('span', { className: 'quiet' }, `${i.role}, until ${whole(i.expiresAt)}`),
     el('button', { type: 'button', className: 'plain text', 'aria-label': `Drop the invite for ${i.name}`, onclick: doing(() => api.dropInvite(i.id)) }, 'Drop'));
 
-  const action = (a) => el('tr', {}, el('td', {}, stamp(a.at)), el('td', {}, a.personId), el('td', {}, a.kind),
-    el('td', {}, a.sessionId ? el('a', { href: to(['s', a.sessionId]) }, 'conversation') : '', ' ', [a.subject, a.detail].filter(Boolean).join(' · ')));
+  const action = (a) => el('li', { className: 'card' }, el('span', { className: 'card-top' }, el('span', { className: 'grow', dir: 'auto' },
+    el('b', {}, a.personId), ` ${a.kind} `, [a.subject, a.detail].filter(Boolean).join(' · '), ' ', a.sessionId ? el('a', { href: to(['s', a.sessionId]) }, 'conversation') : ''), stamp(a.at)));
 
   const drawLog = () => {
     arrange(log, rows.map(action));
@@ -116,7 +119,6 @@ export function open(root, place, page) {
     return true;
   }
   root.append(statusLine, form, made, list, el('h2', {}, 'Open invites'), invites, el('h2', {}, 'What people did'),
-    el('div', { className: 'scrolls', tabIndex: 0, role: 'region', 'aria-label': 'What people did' }, el('table', { className: 'table' },
-      el('thead', {}, el('tr', {}, ...['Time', 'Person', 'Action', 'On'].map((h) => el('th', { scope: 'col' }, h)))), log)), older);
+    log, older);
   return refresh(page, load, /^$/, every).close;
 }

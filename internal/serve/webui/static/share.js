@@ -56,7 +56,7 @@ export async function showSharing(session) {
       el('h3', {}, 'People'),
       el('ul', { className: 'cards' }, ...people.map((p) => el('li', { className: 'card pickable', 'data-person': p.personId },
         el('span', { className: 'grow', dir: 'auto' }, p.name), el('span', { className: 'quiet' }, rights[p.right]),
-        p.right === 'own' ? null : remove('Remove', `Stop sharing with ${p.name}`, async () => { await api.unshare(session.id, p.personId); await load(); })))),
+        p.right === 'own' ? null : remove('Remove', `Remove ${p.name}`, async () => { await api.unshare(session.id, p.personId); await load(); })))),
       people.length ? '' : el('p', { className: 'quiet' }, 'Only operators see it.'),
       others.length ? el('div', { className: 'manage' }, person, right, el('button', {
         type: 'button', className: 'pill', id: 'share-person', onclick: doing(async () => { await api.share(session.id, person.value, right.value); await load(); }),
