@@ -27,6 +27,8 @@ type Entry struct {
 	ToolCallID, ToolName, Output string
 	Failed                       bool
 	Files                        []string
+	// Author is the name of a person with an account who wrote a user's message, or "".
+	Author string
 }
 
 // eventTool is the call with which the stored conversation describes an event.
@@ -57,7 +59,8 @@ func Of(h client.History, live bool) (out []Entry) {
 		case m.Role == chat.User && internal[request]:
 			internal[request] = false
 		case m.Role == chat.User:
-			out = append(out, Entry{Kind: "user", Request: request, Text: m.Text(), Files: filesOf(m)})
+			author, _ := m.Author()
+			out = append(out, Entry{Kind: "user", Request: request, Text: m.Text(), Files: filesOf(m), Author: author.Name})
 		case m.Role == chat.Assistant && !(live && slices.Contains(h.Running, request)):
 			out = append(out, answerEntries(m, request, results)...)
 		}
@@ -188,7 +191,7 @@ func Markdown(title string, all []Entry) string {
 	for _, e := range all {
 		switch e.Kind {
 		case "user":
-			fmt.Fprintf(&b, "\n## You\n\n%s\n", e.Text)
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n", cmp.Or(e.Author, "You"), e.Text)
 			for _, name := range e.Files {
 				fmt.Fprintf(&b, "\nAttached: %s\n", name)
 			}

@@ -63,6 +63,7 @@ func TestAConversationIsExported(t *testing.T) {
 				object{"id": fmt.Sprintf("n%03d", i), "requestId": request, "role": "assistant", "content": fmt.Sprintf("answer **%d**", i), "html": "<p>x</p>", "createdAt": i})
 		}
 	})
+	f.set(func() { f.messages[2]["author"] = object{"id": "ada", "name": "Ada"} })
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
 	p.Until("the conversation is there", "document.querySelector('#list a') && document.querySelectorAll('#transcript .bubble').length > 0")
 	p.Do(chromedp.Evaluate[chromedp.Void](`
@@ -70,7 +71,7 @@ func TestAConversationIsExported(t *testing.T) {
 		URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved.text = text; }); return '#saved'; };
 		HTMLAnchorElement.prototype.click = function () { window.saved.name = this.download; };`))
 	for _, c := range []struct{ words, name, check string }{
-		{"export markdown", "über-lilac-the-plan.md", "saved.text.startsWith('# Über *lilac*: the plan\\n\\n## You\\n\\nquestion 0\\n\\n## Lilac\\n\\nanswer **0**\\n') && saved.text.includes('question 204') && saved.text.split('## You').length === 206"},
+		{"export markdown", "über-lilac-the-plan.md", "saved.text.startsWith('# Über *lilac*: the plan\\n\\n## You\\n\\nquestion 0\\n\\n## Lilac\\n\\nanswer **0**\\n') && saved.text.includes('question 204') && saved.text.includes('## Ada\\n\\nquestion 1\\n') && saved.text.split('## You').length === 205"},
 		{"export json", "über-lilac-the-plan.json", "JSON.parse(saved.text).messages.length === 410 && JSON.parse(saved.text).session.id === 's1' && !saved.text.includes('html')"},
 	} {
 		press(p, "k", 2)

@@ -64,7 +64,7 @@ export async function showSharing(session) {
       el('h3', {}, 'Links'),
       el('p', { className: 'quiet' }, 'Everybody who has the link and an account can open the conversation. If you revoke a link, the people who came through it lose access.'),
       el('ul', { className: 'cards' }, ...links.map((l) => el('li', { className: 'card pickable', 'data-link': l.id },
-        el('span', { className: 'grow' }, `People with the link ${rights[l.right]}`), el('span', { className: 'quiet' }, `until ${whole(l.expiresAt)}`),
+        el('span', { className: 'grow' }, `Link: ${rights[l.right]}`), el('span', { className: 'quiet' }, `until ${whole(l.expiresAt)}`),
         remove('Revoke', `Revoke the link from ${whole(l.createdAt)}`, async () => { await api.dropLink(session.id, l.id); made = null; await load(); })))),
       made ? linkRow(made, 'The new link; it is shown only now') : '',
       el('div', { className: 'manage' }, linkRight, el('button', {
