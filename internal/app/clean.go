@@ -70,7 +70,9 @@ func (c cleaner) removeOld(ctx context.Context) {
 	})
 	c.trim(ctx, "marks", func(tx *db.Tx) (bool, error) { return c.store.Marks.TrimMarks(tx, tx.Now().Add(-marksAge)) })
 	c.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.OperatorTokens{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
-	c.trim(ctx, "actions", func(tx *db.Tx) (bool, error) { return store.AccountLog{}.TrimActions(tx, tx.Now().Add(-account.LogAge)) })
+	c.trim(ctx, "actions", func(tx *db.Tx) (bool, error) {
+		return store.AccountLog{}.TrimActions(tx, tx.Now().Add(-account.LogAge))
+	})
 	c.trim(ctx, "learned", func(tx *db.Tx) (bool, error) { return store.Learned{}.TrimLearned(tx, tx.Now().Add(-learnedAge)) })
 	c.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
 	for _, s := range c.platforms {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/memory"
 	"lilac/internal/core/session"
 	"lilac/internal/core/surface"
@@ -83,6 +84,15 @@ func (r remembered) facts(q db.Queryer, client, sessionID string) (memory.Facts,
 	}
 	f := memory.Facts{Client: client, SessionID: sessionID, Program: strings.HasPrefix(client, openaiapi.ClientPrefix)}
 	if client != discord.Platform { // also while it is off
+		shares, err := store.AccountShares{}.Shares(q, sessionID)
+		switch {
+		case err != nil || len(shares) == 0:
+			return f, err
+		case len(shares) == 1 && shares[0].Right == account.Owner:
+			f.Account = shares[0].PersonID
+		default:
+			f.Several = true
+		}
 		return f, nil
 	}
 	f.Platform = true

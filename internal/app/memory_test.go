@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/core/account"
 	"lilac/internal/core/memory"
 	"lilac/internal/core/session"
 	"lilac/internal/core/surface"
@@ -25,6 +26,8 @@ type talk struct {
 	group      string
 	// reads is a further group that it may read.
 	reads string
+	// people have accounts and are in the conversation, its owner first.
+	people []string
 }
 
 // mixed returns n conversations of all kinds.
@@ -33,15 +36,20 @@ func mixed(n int) (out []talk) {
 		id := fmt.Sprintf("%d", 100_000+i)
 		switch i % 10 {
 		case 0:
-			out = append(out, talk{id, []string{"web", "terminal", "acp"}[i/10%3], "operator", ""})
-		case 1, 2, 3:
-			out = append(out, talk{id, fmt.Sprintf("v1-p%d", i%3), id, ""})
+			out = append(out, talk{id, []string{"web", "terminal", "acp"}[i/10%3], "operator", "", nil})
+		case 1:
+			out = append(out, talk{id, fmt.Sprintf("v1-p%d", i%3), id, "", nil})
+		case 2: // of one person with an account
+			owner := []string{"ada", "bob"}[i/10%2]
+			out = append(out, talk{id, "web", owner, "", []string{owner}})
+		case 3: // of several
+			out = append(out, talk{id, "web", id, "", []string{"ada", "bob"}})
 		case 4, 5, 6:
-			out = append(out, talk{id, discord.Platform, id, ""}) // a private conversation
+			out = append(out, talk{id, discord.Platform, id, "", nil}) // a private conversation
 		case 7, 8:
-			out = append(out, talk{id, discord.Platform, id, ""}) // a channel
+			out = append(out, talk{id, discord.Platform, id, "", nil}) // a channel
 		default:
-			out = append(out, talk{id, discord.Platform, id, out[i-1].id}) // a thread of the channel before
+			out = append(out, talk{id, discord.Platform, id, out[i-1].id, nil}) // a thread of the channel before
 		}
 	}
 	return out
@@ -59,10 +67,21 @@ func TestAPrivateFactNeverAppearsInAnotherConversation(t *testing.T) {
 	talks := mixed(conversations)
 	group := map[string]talk{}
 	r.store(func(tx *db.Tx) error {
+		for _, id := range []string{"ada", "bob"} {
+			if err := (store.AccountPeople{}).AddPerson(tx, account.Person{ID: id, Name: id, Role: account.Member}); err != nil {
+				return err
+			}
+		}
 		for i, one := range talks {
 			group[one.id] = one
 			if err := r.p.store.Sessions.CreateSession(tx, session.Session{ID: one.id, Client: one.client, State: "idle"}); err != nil {
 				return err
+			}
+			for n, person := range one.people {
+				right := []account.Right{account.Owner, account.Read}[n]
+				if err := (store.AccountShares{}).SaveShare(tx, account.Share{SessionID: one.id, PersonID: person, Right: right}); err != nil {
+					return err
+				}
 			}
 			said := session.HistoryMessage{ID: "m" + one.id, RequestID: one.client + ":" + one.id + ":m", Message: chat.Text(chat.User, "My secret is canary"+one.id)}
 			if _, err := r.p.store.History.AppendHistory(tx, one.id, said); err != nil {

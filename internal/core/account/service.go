@@ -15,7 +15,7 @@ import (
 type Options struct {
 	DB     *db.DB
 	Tables Tables
-	// Payer returns the session that the session of a sub-agent works for, or "".
+	// Payer returns the session that the session of a sub-agent works for, or "". It may be nil.
 	Payer func(q db.Queryer, sessionID string) (string, error)
 	Now   func() time.Time
 }
@@ -34,6 +34,9 @@ type Service struct {
 func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Payer == nil {
+		o.Payer = func(db.Queryer, string) (string, error) { return "", nil }
 	}
 	return &Service{db: o.DB, t: o.Tables, payer: o.Payer, now: o.Now}
 }

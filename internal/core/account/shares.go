@@ -8,18 +8,22 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
+// maxDepth bounds the sub-agents above a sub-agent.
+const maxDepth = 8
+
 // RightIn returns the right of a person in a conversation. In the conversation of a sub-agent,
 // it is that in the conversation for which the sub-agent works.
 func (s *Service) RightIn(ctx context.Context, personID, sessionID string) (r Right, err error) {
 	err = s.db.Read(ctx, func(q db.Queryer) error {
-		if s.payer != nil {
+		for range maxDepth { // a sub-agent may have sub-agents
 			above, err := s.payer(q, sessionID)
 			if err != nil {
 				return err
 			}
-			if above != "" {
-				sessionID = above
+			if above == "" {
+				break
 			}
+			sessionID = above
 		}
 		r, err = s.t.Shares.RightOf(q, sessionID, personID)
 		return err

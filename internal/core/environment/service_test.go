@@ -18,6 +18,7 @@ import (
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/bus"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/grant"
 )
 
 func TestPublish(t *testing.T) {
@@ -355,6 +356,25 @@ func TestDefaultRules(t *testing.T) {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(event.RequestHeaders("web:s:m1", "s", "web"), e.Headers); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+	t.Run("a person with an account asks in their own name", func(t *testing.T) {
+		w := newWorld(t)
+		member := func() grant.Tools { return grant.Tools{From: "accounts.member.tools", Deny: []string{"bash"}} }
+		w.start(inbox{}, environment.DefaultRules(environment.DefaultsOptions{DB: w.db, Member: member})...)
+		for i, author := range []*event.Author{{ID: "ada", Name: "Ada", Role: "member"}, {ID: "olga", Name: "Olga", Role: "operator"}, {ID: "operator", Name: "Operator"}} {
+			id := fmt.Sprintf("m%d", i)
+			w.publish(query("q"+id, "s", event.UserQueryPayload{Content: "hi", RequestID: "web:s:" + id, MessageID: id, Queue: event.Prompt, Client: "web", Author: author}))
+		}
+		want := []string{
+			`{"queue":"prompt","messages":[{"role":"user","content":"hi","author":{"id":"ada","name":"Ada","messageId":"m0"}}],"messageId":"m0","grant":[{"person":{"id":"account:ada","roles":["member"],"rolesKnown":true}},{"from":"accounts.member.tools","deny":["bash"]}]}`,
+			`{"queue":"prompt","messages":[{"role":"user","content":"hi","author":{"id":"olga","name":"Olga","messageId":"m1"}}],"messageId":"m1","grant":[{"person":{"id":"account:olga","roles":["operator"],"rolesKnown":true}}]}`,
+			`{"queue":"prompt","messages":[{"role":"user","content":"hi","author":{"id":"operator","name":"Operator","messageId":"m2"}}],"messageId":"m2","grant":[{"person":{"id":"operator"}}]}`,
+		}
+		for i, e := range w.commands(3) {
+			if diff := cmp.Diff(want[i], string(e.Data)); diff != "" {
 				t.Error(diff)
 			}
 		}

@@ -141,6 +141,8 @@ func TestPlacesOfConversations(t *testing.T) {
 		"[channels/discord-2]":                    {Client: "discord", SessionID: "2", Platform: true},
 		"[channels/discord-3 channels/discord-2]": {Client: "discord", SessionID: "3", Platform: true, Parent: "2"},
 		"[channels/v1-ide-4]":                     {Client: "v1-ide", SessionID: "4", Program: true},
+		"[people/account-ada]":                    {Client: "web", SessionID: "5", Account: "ada"},
+		"[channels/web-6]":                        {Client: "web", SessionID: "6", Account: "ada", Several: true},
 		"[channels/discord-%2e%2e%2f%41]":         {Client: "discord", SessionID: "../A", Platform: true},
 	} {
 		if got := fmt.Sprint(PlacesOf(f)); got != want {

@@ -50,6 +50,10 @@ type Facts struct {
 	// Program reports that programs with tokens of their own talk there. They may speak for
 	// many people.
 	Program bool
+	// Account is the person with an account whose conversation it is, if nobody else is in it;
+	// Several reports that it is shared.
+	Account string
+	Several bool
 }
 
 // PlacesOf returns the places that a conversation reads besides [Common]. The first one is
@@ -61,8 +65,11 @@ func PlacesOf(f Facts) []Place {
 		return []Place{{Person, clean(f.Client + "-" + f.SessionID)}}
 	case f.Platform && f.Parent != "":
 		return []Place{{Channel, clean(f.Client + "-" + f.SessionID)}, {Channel, clean(f.Client + "-" + f.Parent)}}
-	case f.Platform, f.Program:
+	case f.Platform, f.Program, f.Several:
 		return []Place{{Channel, clean(f.Client + "-" + f.SessionID)}}
+	}
+	if f.Account != "" {
+		return []Place{{Person, clean("account-" + f.Account)}}
 	}
 	return []Place{Operator}
 }

@@ -18,6 +18,8 @@ func TestDecide(t *testing.T) {
 		{Tools: []string{"surface.messages.*"}, Who: []string{"role:1"}, Where: []string{"77"}, Do: Ask},
 	}
 	ann, bob, unknown, operator := person("5", "1"), person("6", "2"), grant.Person{ID: "7"}, grant.Person{ID: grant.Operator}
+	ada, olga := grant.Account("ada", grant.Member), grant.Account("olga", grant.Operator)
+	who := func(do Verdict, who ...string) []Rule { return []Rule{{Who: who, Do: do}} }
 	at := func(names ...string) Place { return Place{Names: names} }
 	call := func(tool string, place Place, people ...grant.Person) Call {
 		return Call{Tool: tool, Input: json.RawMessage(`{"b":1,"a":"x"}`), People: people, Place: place}
@@ -30,21 +32,32 @@ func TestDecide(t *testing.T) {
 		call  Call
 		want  Verdict
 	}{
-		"no rules":                        {nil, call("bash", at("web")), Allow},
-		"the rule matches":                {ops, call("surface.messages.send", at("discord", "77"), ann), Ask},
-		"another tool":                    {ops, call("bash", at("discord", "77"), ann), Allow},
-		"another role":                    {ops, call("surface.messages.send", at("discord", "77"), bob), Allow},
-		"another place":                   {ops, call("surface.messages.send", at("discord", "78"), ann), Allow},
-		"a thread of the channel":         {ops, call("surface.messages.send", at("discord", "99", "77"), ann), Ask},
-		"roles that are not known":        {ops, call("surface.messages.send", at("discord", "77"), unknown), Ask},
-		"the operator has no roles":       {ops, call("surface.messages.send", at("discord", "77"), operator), Allow},
-		"no person, and a rule about one": {ops, call("surface.messages.send", at("discord", "77")), Allow},
-		"one of several people":           {ops, call("surface.messages.send", at("discord", "77"), bob, ann), Ask},
-		"no person, and a rule about all": {[]Rule{{Do: Deny}}, call("bash", at("web")), Deny},
-		"the first match applies":         {[]Rule{{Tools: []string{"bash"}, Do: Allow}, {Do: Ask}}, call("bash", at("web"), ann), Allow},
-		"a later deny wins":               {[]Rule{{Tools: []string{"bash"}, Do: Allow}, {Do: Ask}, {Where: []string{"web"}, Do: Deny}}, call("bash", at("web"), ann), Deny},
-		"a deny elsewhere does not":       {[]Rule{{Do: Allow}, {Where: []string{"discord"}, Do: Deny}}, call("bash", at("web"), ann), Allow},
-		"a deny for one of several":       {[]Rule{{Who: []string{"user:6"}, Do: Deny}}, call("bash", at("web"), ann, bob), Deny},
+		"a member":                             {who(Deny, "member"), call("bash", at("web"), ada), Deny},
+		"an account":                           {who(Deny, "account:ada"), call("bash", at("web"), ada), Deny},
+		"another account":                      {who(Deny, "account:bob"), call("bash", at("web"), ada), Allow},
+		"an operator is no member":             {who(Deny, "member"), call("bash", at("web"), olga), Allow},
+		"an account with the role operator":    {who(Deny, "operator"), call("bash", at("web"), olga), Deny},
+		"a member is no operator":              {who(Deny, "operator"), call("bash", at("web"), ada), Allow},
+		"the operator is no member":            {who(Deny, "member"), call("bash", at("web"), operator), Allow},
+		"a person of a platform is no member":  {who(Deny, "member"), call("bash", at("discord"), ann), Allow},
+		"an unknown person may be a member":    {who(Deny, "member"), call("bash", at("web"), grant.Person{}), Deny},
+		"the role of an account is none there": {who(Deny, "role:member"), call("bash", at("web"), ada), Allow},
+		"no platform makes operators":          {who(Deny, "operator"), call("bash", at("discord"), person("7", "operator")), Allow},
+		"no rules":                             {nil, call("bash", at("web")), Allow},
+		"the rule matches":                     {ops, call("surface.messages.send", at("discord", "77"), ann), Ask},
+		"another tool":                         {ops, call("bash", at("discord", "77"), ann), Allow},
+		"another role":                         {ops, call("surface.messages.send", at("discord", "77"), bob), Allow},
+		"another place":                        {ops, call("surface.messages.send", at("discord", "78"), ann), Allow},
+		"a thread of the channel":              {ops, call("surface.messages.send", at("discord", "99", "77"), ann), Ask},
+		"roles that are not known":             {ops, call("surface.messages.send", at("discord", "77"), unknown), Ask},
+		"the operator has no roles":            {ops, call("surface.messages.send", at("discord", "77"), operator), Allow},
+		"no person, and a rule about one":      {ops, call("surface.messages.send", at("discord", "77")), Allow},
+		"one of several people":                {ops, call("surface.messages.send", at("discord", "77"), bob, ann), Ask},
+		"no person, and a rule about all":      {[]Rule{{Do: Deny}}, call("bash", at("web")), Deny},
+		"the first match applies":              {[]Rule{{Tools: []string{"bash"}, Do: Allow}, {Do: Ask}}, call("bash", at("web"), ann), Allow},
+		"a later deny wins":                    {[]Rule{{Tools: []string{"bash"}, Do: Allow}, {Do: Ask}, {Where: []string{"web"}, Do: Deny}}, call("bash", at("web"), ann), Deny},
+		"a deny elsewhere does not":            {[]Rule{{Do: Allow}, {Where: []string{"discord"}, Do: Deny}}, call("bash", at("web"), ann), Allow},
+		"a deny for one of several":            {[]Rule{{Who: []string{"user:6"}, Do: Deny}}, call("bash", at("web"), ann, bob), Deny},
 		"an unknown person is not allowed": {
 			[]Rule{{Who: []string{"role:1"}, Do: Allow}, {Do: Ask}}, call("bash", at("web"), unknown), Ask,
 		},
@@ -136,6 +149,28 @@ func TestCompile(t *testing.T) {
 	} {
 		if _, err := Compile("policy", []RuleConfig{bad}, names); err == nil || !strings.Contains(err.Error(), strings.SplitN(name, "[1]", 2)[0]) && !strings.Contains(err.Error(), "names nobody") && !strings.Contains(err.Error(), "neither an ID") && !strings.Contains(err.Error(), "not a pattern") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhoMayApprove(t *testing.T) {
+	ada, olga := grant.Account("ada", grant.Member), grant.Account("olga", grant.Operator)
+	for name, c := range map[string]struct {
+		approvers []string
+		by        grant.Person
+		want      bool
+	}{
+		"the operator":              {nil, grant.Person{ID: grant.Operator}, true},
+		"an operator's account":     {nil, olga, true},
+		"a member":                  {nil, ada, false},
+		"a listed member":           {[]string{"account:ada"}, ada, true},
+		"all members":               {[]string{"member"}, ada, true},
+		"another one":               {[]string{"account:bob"}, ada, false},
+		"an unknown person":         {[]string{"member"}, grant.Person{}, false},
+		"a person who claims to be": {nil, grant.Person{ID: "7", Roles: []string{"operator"}, RolesKnown: true}, false},
+	} {
+		if got := MayApprove(c.approvers, c.by); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

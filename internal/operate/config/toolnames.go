@@ -69,6 +69,7 @@ var KnownTools = []string{
 func (c *Config) toolLists() map[string]grant.Config {
 	out := map[string]grant.Config{
 		"surface.discord.tools": c.Surface.Discord.Tools, "surface.web.tools": c.Surface.Web.Tools, "surface.terminal.tools": c.Surface.Terminal.Tools,
+		"accounts.member.tools": c.Accounts.Member.Tools,
 	}
 	for name, program := range c.V1.Tokens {
 		out["v1.tokens."+name+".tools"] = program.Tools

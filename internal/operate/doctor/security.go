@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"lilac/internal/agent/sandbox"
+	"lilac/internal/core/account"
 	"lilac/internal/core/pairing"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
@@ -23,7 +25,7 @@ import (
 // tokens of callables, the running server.
 func Security(ctx context.Context, p Patient) []Finding {
 	return slices.Concat(
-		p.openServer(ctx), p.openDiscord(ctx), []Finding{p.rights()}, p.openWebhooks(),
+		p.openServer(ctx), []Finding{p.openAccounts(ctx)}, p.openDiscord(ctx), []Finding{p.rights()}, p.openWebhooks(),
 		p.openTools(), openPolicy(p.Config), []Finding{p.openCommands(), p.openHosts()},
 	)
 }
@@ -44,6 +46,60 @@ func (p Patient) openServer(ctx context.Context) []Finding {
 		out = append(out, Finding{"metrics", OK, "/metrics, to holders of LILAC_METRICS_TOKEN", ""})
 	}
 	return append(out, p.openCallables(ctx))
+}
+
+// openAccounts reports who can sign in besides the operator.
+func (p Patient) openAccounts(ctx context.Context) Finding {
+	const check = "accounts"
+	var how []string
+	advice := ""
+	if o := p.Config.Accounts.OIDC; o.On() {
+		how = append(how, fmt.Sprintf("people of %s in %s sign in as %s", o.Issuer, strings.Join(slices.Concat(
+			counted(len(o.Allow.Emails), "listed address"), counted(len(o.Allow.Domains), "domain"), counted(len(o.Allow.Groups), "group")), " or "), cmp.Or(o.Role, grant.Member)))
+		if o.Role == grant.Operator {
+			advice = "Everybody whom accounts.oidc.allow lists becomes an operator. Set accounts.oidc.role to member, and name operators with: lilac accounts role"
+		}
+	}
+	if len(p.Config.Accounts.Member.Tools.Allow)+len(p.Config.Accounts.Member.Tools.Deny) > 0 {
+		how = append(how, "members have restricted tools (accounts.member.tools)")
+	}
+	if p.Server != nil {
+		found, err := client.Accounts{Client: p.Server}.List(ctx)
+		if err != nil {
+			return Finding{check, Warn, "cannot list the accounts: " + err.Error(), "Try \"lilac accounts list\"."}
+		}
+		how = append(how, peopleOf(found)...)
+	}
+	f := Finding{check, OK, "only the operator can sign in", ""}
+	if p.Server == nil {
+		f.Message += ", unless there are accounts (\"lilac accounts list\" lists them while the server runs)"
+	}
+	if len(how) > 0 {
+		f.Message = strings.Join(how, "; ")
+	}
+	if advice != "" {
+		f.Status, f.Advice = Warn, advice
+	}
+	return f
+}
+
+// peopleOf says who has an account or an invite.
+func peopleOf(found client.AccountList) (out []string) {
+	var operators []string
+	members := 0
+	for _, one := range found.People {
+		switch {
+		case one.Disabled:
+		case one.Role == account.Operator:
+			operators = append(operators, one.ID)
+		default:
+			members++
+		}
+	}
+	if len(operators) > 0 {
+		out = append(out, "operators: "+strings.Join(operators, ", "))
+	}
+	return append(append(out, counted(members, "member")...), counted(len(found.Invites), "open invite")...)
 }
 
 // openCallables reports who can use callables.

@@ -51,11 +51,18 @@ func TestTheSecurityReportSaysWhatIsOpenToWhom(t *testing.T) {
 		"an agent": {func(c *config.Config) {
 			c.Agents = config.Agents{"careful": {Tools: grant.Config{Allow: []string{"read"}}}}
 		}, "tools: agent careful", doctor.OK, "only reading"},
-		"a read-only page":     {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read"}} }, "tools: page", doctor.OK, "only reading"},
-		"no sandbox":           {func(c *config.Config) { c.Sandbox.Mode = sandbox.ModeOff }, "commands", doctor.Warn, "no sandbox"},
-		"no host":              {func(*config.Config) {}, "network", doctor.OK, "no host"},
-		"an internal host":     {func(c *config.Config) { c.Sandbox.Network.Hosts = hosts("db.lan", true) }, "network", doctor.Warn, "db.lan"},
-		"a host":               {func(c *config.Config) { c.Sandbox.Network.Hosts = hosts("example.org", false) }, "network", doctor.OK, "example.org"},
+		"a read-only page": {func(c *config.Config) { c.Surface.Web.Tools = grant.Config{Allow: []string{"read"}} }, "tools: page", doctor.OK, "only reading"},
+		"no sandbox":       {func(c *config.Config) { c.Sandbox.Mode = sandbox.ModeOff }, "commands", doctor.Warn, "no sandbox"},
+		"no host":          {func(*config.Config) {}, "network", doctor.OK, "no host"},
+		"an internal host": {func(c *config.Config) { c.Sandbox.Network.Hosts = hosts("db.lan", true) }, "network", doctor.Warn, "db.lan"},
+		"a host":           {func(c *config.Config) { c.Sandbox.Network.Hosts = hosts("example.org", false) }, "network", doctor.OK, "example.org"},
+		"no accounts":      {func(*config.Config) {}, "accounts", doctor.OK, "only the operator can sign in"},
+		"OIDC": {func(c *config.Config) {
+			c.Accounts.OIDC = config.OIDCUser{Issuer: "https://id.example", Allow: config.OIDCAllow{Domains: []string{"team.example"}}}
+		}, "accounts", doctor.OK, "people of https://id.example in 1 domain sign in as member"},
+		"OIDC for operators": {func(c *config.Config) {
+			c.Accounts.OIDC = config.OIDCUser{Issuer: "https://id.example", Role: "operator", Allow: config.OIDCAllow{Domains: []string{"team.example"}}}
+		}, "accounts", doctor.Warn, "sign in as operator"},
 		"callables, unstarted": {func(*config.Config) {}, "callables", doctor.OK, "holders of an operator's token"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func newAPI(o Options) *api {
 	a.renderer = newRenderer()
 	a.streams = &streams{
 		people: a.people,
-		db: o.DB, bus: o.Bus, sessions: a.sessions, requests: t.Requests, now: o.Now,
+		db:     o.DB, bus: o.Bus, sessions: a.sessions, requests: t.Requests, now: o.Now,
 		heartbeat: o.Heartbeat, writeTimeout: o.WriteTimeout, stopping: o.Stopping,
 	}
 	a.messages = &messages{
@@ -68,7 +68,7 @@ func newAPI(o Options) *api {
 	}
 	a.prompts = &prompts{
 		people: a.people,
-		db: o.DB, table: t.Accepted, inbox: t.Inbox, sessions: a.sessions, files: a.files,
+		db:     o.DB, table: t.Accepted, inbox: t.Inbox, sessions: a.sessions, files: a.files,
 		attachments: &attachments{blobs: o.Blobs, fileBytes: smaller(o.FileBytes, maxFile), allBytes: smaller(o.TotalBytes, maxFiles)},
 	}
 	a.cancels = &cancels{people: a.people, db: o.DB, inbox: t.Inbox, sessions: a.sessions, requests: a.requests}

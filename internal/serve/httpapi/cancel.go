@@ -54,6 +54,9 @@ func (c *cancels) cancel(r *http.Request, in cancelBody) (answer cancelled, err 
 			return err
 		}
 		target, client, err := c.target(tx, s, in.RequestID, in.CancelQueued)
+		if fault.KindOf(err) == fault.NotFound && viewerID(r.Context()) != "" { // whether it exists elsewhere is hidden
+			err = fault.New(fault.NotFound, noRequest, in.RequestID)
+		}
 		if errors.Is(err, errEnded) {
 			answer.RequestID, answer.Message = in.RequestID, "This request has already ended."
 			return nil

@@ -47,9 +47,9 @@ type route struct {
 	// that itself.
 	records string
 
-	summary      string
-	description  string
-	params       []param
+	summary     string
+	description string
+	params      []param
 	// needs returns an error if the server was built without the part that the
 	// route serves; nil means that the route always works.
 	needs func() error
