@@ -40,6 +40,7 @@ var parts = []struct {
 		{"redis", "docs/redis.md"},
 		{"tools", "docs/tools.md"},
 		{"examples", "examples/README.md"},
+		{"accounts", "docs/accounts.md"},
 		{"operations", "docs/operations.md"},
 		{"scale", "docs/scale.md"},
 		{"security", "SECURITY.md"},

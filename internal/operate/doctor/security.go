@@ -25,7 +25,7 @@ import (
 // tokens of callables, the running server.
 func Security(ctx context.Context, p Patient) []Finding {
 	return slices.Concat(
-		p.openServer(ctx), []Finding{p.openAccounts(ctx)}, p.openDiscord(ctx), []Finding{p.rights()}, p.openWebhooks(),
+		p.openServer(ctx), []Finding{openAccounts(ctx, p.Config, p.Server)}, p.openDiscord(ctx), []Finding{p.rights()}, p.openWebhooks(),
 		p.openTools(), openPolicy(p.Config), []Finding{p.openCommands(), p.openHosts()},
 	)
 }
@@ -49,29 +49,29 @@ func (p Patient) openServer(ctx context.Context) []Finding {
 }
 
 // openAccounts reports who can sign in besides the operator.
-func (p Patient) openAccounts(ctx context.Context) Finding {
+func openAccounts(ctx context.Context, c *config.Config, server *client.Client) Finding {
 	const check = "accounts"
 	var how []string
 	advice := ""
-	if o := p.Config.Accounts.OIDC; o.On() {
+	if o := c.Accounts.OIDC; o.On() {
 		how = append(how, fmt.Sprintf("people of %s in %s sign in as %s", o.Issuer, strings.Join(slices.Concat(
 			counted(len(o.Allow.Emails), "listed address"), counted(len(o.Allow.Domains), "domain"), counted(len(o.Allow.Groups), "group")), " or "), cmp.Or(o.Role, grant.Member)))
 		if o.Role == grant.Operator {
 			advice = "Everybody whom accounts.oidc.allow lists becomes an operator. Set accounts.oidc.role to member, and name operators with: lilac accounts role"
 		}
 	}
-	if len(p.Config.Accounts.Member.Tools.Allow)+len(p.Config.Accounts.Member.Tools.Deny) > 0 {
+	if len(c.Accounts.Member.Tools.Allow)+len(c.Accounts.Member.Tools.Deny) > 0 {
 		how = append(how, "members have restricted tools (accounts.member.tools)")
 	}
-	if p.Server != nil {
-		found, err := client.Accounts{Client: p.Server}.List(ctx)
+	if server != nil {
+		found, err := client.Accounts{Client: server}.List(ctx)
 		if err != nil {
 			return Finding{check, Warn, "cannot list the accounts: " + err.Error(), "Try \"lilac accounts list\"."}
 		}
 		how = append(how, peopleOf(found)...)
 	}
 	f := Finding{check, OK, "only the operator can sign in", ""}
-	if p.Server == nil {
+	if server == nil {
 		f.Message += ", unless there are accounts (\"lilac accounts list\" lists them while the server runs)"
 	}
 	if len(how) > 0 {

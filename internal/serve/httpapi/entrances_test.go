@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -25,9 +24,6 @@ func (stubOIDC) Start(_ context.Context, redirect string) (address, flow string,
 func (stubOIDC) Finish(_ context.Context, flow string, query url.Values) (account.Subject, error) {
 	if flow != "good" || query.Get("code") != "good" {
 		return account.Subject{}, fault.New(fault.Denied, "This is <refused>.")
-	}
-	if query.Get("state") == "broken" {
-		return account.Subject{}, errors.New("internal detail")
 	}
 	return account.Subject{ID: "x 1", Name: "Ada", Role: account.Member}, nil
 }
