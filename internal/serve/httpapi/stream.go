@@ -285,7 +285,7 @@ func (s *stream) hides(ctx context.Context, t *tail, d bus.Delivery) (bool, erro
 }
 
 // ready reports whether a channel has something to receive. Nil never has.
-func ready(c <-chan time.Time) bool { return c != nil && len(c) > 0 }
+func ready(c <-chan time.Time) bool { return len(c) > 0 }
 
 func ignoreEnd(err error) error {
 	if errors.Is(err, errEndOfStream) {

@@ -16,8 +16,6 @@ type folk struct {
 	shares  []object
 	links   []object
 	actions []object
-	// access is the right in every conversation, or "" for operators.
-	access string
 	// signedOut counts the logins that the page ended.
 	signedOut int
 }
