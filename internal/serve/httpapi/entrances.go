@@ -77,7 +77,10 @@ func (e *entrances) openInvite(w http.ResponseWriter, r *http.Request) error {
 // useInvite signs in the person whom an invite is for.
 func (e *entrances) useInvite(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	_, secret, err := e.people.service.Accept(r.Context(), r.PostFormValue("code"))
+	if err := r.ParseForm(); err != nil { // PostFormValue would link the parser of multipart forms
+		return fault.Wrap(fault.Invalid, err, "The form cannot be read.")
+	}
+	_, secret, err := e.people.service.Accept(r.Context(), r.PostForm.Get("code"))
 	if err != nil {
 		return e.refused(w, r, err)
 	}
