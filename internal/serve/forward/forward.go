@@ -209,8 +209,10 @@ func neverSent(err error) bool {
 
 // fail answers a request that could not be passed on.
 func (f *Forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
-	wire := fault.Wire{Kind: fault.Unavailable, Code: "active_node_lost", Retryable: true,
-		Message: "The active node was lost while it handled this request, so that the outcome is not known. Send it again with the same Idempotency-Key; without one, look first what happened."}
+	wire := fault.Wire{
+		Kind: fault.Unavailable, Code: "active_node_lost", Retryable: true,
+		Message: "The active node was lost while it handled this request, so that the outcome is not known. Send it again with the same Idempotency-Key; without one, look first what happened.",
+	}
 	if neverSent(err) {
 		wire.Code, wire.Message = "standby", "No active node could be reached. The request was not handled; send it again."
 	}
