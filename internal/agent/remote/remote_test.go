@@ -3,6 +3,7 @@ package remote_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -315,6 +316,62 @@ func TestANodeThatLeavesEndsItsCommands(t *testing.T) {
 	<-m.begun
 	if n := m.server.Running(); n != 0 {
 		t.Errorf("%d commands run after Close", n)
+	}
+}
+
+// The active node hangs and reads nothing. The command ends all the same, and so does the server.
+func TestAnActiveNodeThatReadsNothingHoldsNobodyUp(t *testing.T) {
+	for name, leave := range map[string]bool{"it is silent": false, "the node leaves": true} {
+		t.Run(name, func(t *testing.T) {
+			endless := func(ctx context.Context, l builtin.Line) (builtin.Ended, error) {
+				for ctx.Err() == nil {
+					if _, err := l.Output.Write(make([]byte, 64<<10)); err != nil {
+						return builtin.Ended{}, err
+					}
+				}
+				return builtin.Ended{}, context.Cause(ctx)
+			}
+			m := newMachine(t, endless, func(o *remote.ServerOptions) {
+				if leave {
+					o.Silence = time.Hour
+				}
+			})
+			conn, err := net.Dial("tcp", m.http.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			marks, err := remote.Leave(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\nUpgrade: lilac-command\r\n%s: %s\r\n\r\n", remote.Path, remote.KeyHeader, key)
+			if _, err := conn.Read(make([]byte, 12)); err != nil {
+				t.Fatal(err)
+			}
+			order, err := json.Marshal(map[string]any{"id": "1", "callId": "1", "marks": marks})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "%s\n", order)
+			<-m.begun
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				if leave {
+					m.server.Close()
+					return
+				}
+				for m.server.Running() > 0 {
+					time.Sleep(10 * time.Millisecond) // polls, until the deadline below
+				}
+			}()
+			select {
+			case <-ended:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the command still runs")
+			}
+		})
 	}
 }
 

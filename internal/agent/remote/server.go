@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -24,6 +25,8 @@ const (
 	// maxStopped bounds the ids of stopped commands that are remembered. Their orders, if they
 	// are still on the way, arrive within seconds.
 	maxStopped = 256
+	// leaveTime is the time in which the active node has to read that this one leaves.
+	leaveTime = time.Second
 )
 
 // ServerOptions configure a [Server]. Run, Access, and Key are required.
@@ -54,6 +57,7 @@ type Server struct {
 }
 
 type command struct {
+	conn   net.Conn
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
 }
@@ -94,10 +98,18 @@ func (s *Server) Running() int {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
-	for _, c := range s.commands {
+	running := slices.Collect(maps.Values(s.commands))
+	s.mu.Unlock()
+	for _, c := range running {
 		c.cancel(errLeaving)
 	}
-	s.mu.Unlock()
+	// An active node that hangs reads nothing, and this node may be about to take its place.
+	late := time.AfterFunc(leaveTime, func() {
+		for _, c := range running {
+			_ = c.conn.Close()
+		}
+	})
+	defer late.Stop()
 	s.work.Wait()
 }
 
@@ -148,7 +160,7 @@ func (s *Server) serve(conn net.Conn, in *bufio.Reader) error {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	end, err := s.begin(o, cancel)
+	end, err := s.begin(o, &command{conn, cancel, make(chan struct{})})
 	if err != nil {
 		wire := fault.ToWire(err)
 		return lines.send(frame{Error: &wire})
@@ -159,7 +171,7 @@ func (s *Server) serve(conn net.Conn, in *bufio.Reader) error {
 	}
 	var sides sync.WaitGroup
 	sides.Go(func() { lines.keepSaying(frame{}, ctx.Done()) })
-	sides.Go(func() { s.follow(lines, cancel) })
+	sides.Go(func() { follow(lines, cancel) })
 	last := s.run(ctx, o, lines)
 	err = lines.send(last)
 	cancel(nil)
@@ -169,7 +181,7 @@ func (s *Server) serve(conn net.Conn, in *bufio.Reader) error {
 }
 
 // begin counts a command, or refuses it.
-func (s *Server) begin(o order, cancel context.CancelCauseFunc) (end func(), err error) {
+func (s *Server) begin(o order, c *command) (end func(), err error) {
 	if s.opt.Ready != nil {
 		err = s.opt.Ready()
 	}
@@ -186,7 +198,6 @@ func (s *Server) begin(o order, cancel context.CancelCauseFunc) (end func(), err
 	case len(s.commands) >= maxCommands || s.commands[o.ID] != nil:
 		return nil, fault.New(fault.Unavailable, "The node runs too many commands.")
 	}
-	c := &command{cancel, make(chan struct{})}
 	s.commands[o.ID] = c
 	s.work.Add(1)
 	return func() {
@@ -199,11 +210,12 @@ func (s *Server) begin(o order, cancel context.CancelCauseFunc) (end func(), err
 }
 
 // follow cancels the command if the active node asks for that, or is lost.
-func (s *Server) follow(lines *stream, cancel context.CancelCauseFunc) {
+func follow(lines *stream, cancel context.CancelCauseFunc) {
 	for {
 		var said signal
 		if err := lines.receive(&said); err != nil {
 			cancel(errSilent)
+			_ = lines.conn.Close() // nobody reads what is still to be sent
 			return
 		}
 		if said.Cancel {
