@@ -42,8 +42,8 @@ func (b branchBody) check() error {
 		return fault.InvalidField("before", "Say in before which message to continue from.")
 	case b.Content != nil && strings.TrimSpace(*b.Content) == "":
 		return fault.InvalidField("content", "Content must not be empty. Leave it out to send the same message again.")
-	case b.Content != nil && len(*b.Content) > maxContent:
-		return &fault.Error{Kind: fault.TooLarge, Field: "content", Message: "Content is too long. Attach longer text as a file."}
+	case b.Content != nil:
+		return checkContent(*b.Content)
 	}
 	return nil
 }

@@ -125,12 +125,18 @@ func (b *promptBody) check() error {
 	switch {
 	case strings.TrimSpace(b.Content) == "":
 		return fault.InvalidField("content", "Content is required.")
-	case len(b.Content) > maxContent:
-		return &fault.Error{Kind: fault.TooLarge, Field: "content", Message: fmt.Sprintf("Content has at most %d bytes. Attach longer text as a file.", maxContent)}
 	case !b.Queue.Valid():
 		return fault.InvalidField("queue", "queue must be prompt, steer, followUp or interrupt.")
 	case len(b.Attachments) > maxAttachments:
 		return fault.InvalidField("attachments", "A prompt takes at most %d attachments.", maxAttachments)
+	}
+	return checkContent(b.Content)
+}
+
+// checkContent refuses a text that is too long.
+func checkContent(text string) error {
+	if len(text) > maxContent {
+		return &fault.Error{Kind: fault.TooLarge, Field: "content", Message: fmt.Sprintf("Content has at most %d bytes. Attach longer text as a file.", maxContent)}
 	}
 	return nil
 }
