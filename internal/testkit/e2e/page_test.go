@@ -135,9 +135,11 @@ func TestTheViewsTellOfARealRequest(t *testing.T) {
 	p.Picture("timeline-real", false)
 
 	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/events'"))
+	p.Until("the request is one line", "document.querySelector('.events > .group')?.innerText.includes('run ls /')")
+	p.Click(".events > .group summary")
 	p.Until("its events are there", "['user_query', 'stream.start', 'stream.tool_call', 'stream.completed'].every(t => [...document.querySelectorAll('.event .type')].some(e => e.innerText === t))")
-	p.Click(".event summary")
-	p.Click(".event .links a")
+	p.Click(".group-lines > .event:last-child summary")
+	p.Click(".group-lines > .event:last-child .links a")
 	p.Until("it has an address", "location.hash.startsWith('#/events/')")
 	p.Do(chromedp.Reload())
 	p.Until("a link to an event works without the page's memory", "document.querySelector('.one-event pre')?.innerText.includes('stream.')")
