@@ -22,6 +22,13 @@ const roleField = (label, value) => {
   return select;
 };
 
+// verbs says what kinds of actions are. Others, such as revoke-approvals, are clear by themselves.
+const verbs = {
+  answer: 'answered a question', cancel: 'stopped an answer', change: 'changed', create: 'began', delete: 'deleted', disable: 'disabled', 'drop-invite': 'withdrew the invite of',
+  'drop-link': 'revoked a link', enable: 'enabled', invite: 'invited', join: 'opened a link', link: 'made a link', prompt: 'wrote', role: 'changed the role of', share: 'shared with',
+  'sign-in': 'signed in', 'sign-out': 'signed out', unshare: 'ended the share with', 'change-settings': 'changed settings', 'undo-settings': 'took back a change of settings',
+};
+
 const button = (words, onclick, className = 'pill') => el('button', { type: 'button', className, onclick }, words);
 
 export function open(root, place, page) {
@@ -84,8 +91,10 @@ export function open(root, place, page) {
     el('span', { className: 'grow', dir: 'auto' }, i.name), el('span', { className: 'quiet' }, `${i.role}, until ${whole(i.expiresAt)}`),
     el('button', { type: 'button', className: 'plain text', 'aria-label': `Drop the invite for ${i.name}`, onclick: doing(() => api.dropInvite(i.id)) }, 'Drop'));
 
-  const action = (a) => el('li', { className: 'card' }, el('span', { className: 'card-top' }, el('span', { className: 'grow', dir: 'auto' },
-    el('b', {}, a.personId), ` ${a.kind} `, [a.subject, a.detail].filter(Boolean).join(' · '), ' ', a.sessionId ? el('a', { href: to(['s', a.sessionId]) }, 'conversation') : ''), stamp(a.at)));
+  // What an action is about is an id, which helps only where no link leads there.
+  const action = (a) => el('li', { className: 'card', title: a.subject ?? '' }, el('span', { className: 'card-top' }, el('span', { className: 'grow', dir: 'auto' },
+    el('b', {}, a.personId), ` ${verbs[a.kind] ?? a.kind.replaceAll('-', ' ')} `, a.detail || (a.sessionId ? '' : a.subject ?? ''), a.sessionId ? ' · ' : '',
+    a.sessionId ? el('a', { href: to(['s', a.sessionId]) }, 'conversation') : ''), stamp(a.at)));
 
   const drawLog = () => {
     arrange(log, rows.map(action));
