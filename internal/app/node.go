@@ -110,7 +110,7 @@ type standby struct {
 	endStreams context.CancelFunc
 	// worker runs commands; nil until the data directory is locked.
 	worker atomic.Pointer[worker]
-	// noWorker is why there is no worker, so that it is not tried again and again.
+	// noWorker is the error of the first attempt to open the worker; there is no second one.
 	noWorker error
 }
 
@@ -135,7 +135,7 @@ func newStandby(o *Options) *standby {
 		s.forwarder = forward.New(forward.Options{
 			KeyHeader: remote.KeyHeader, Key: remote.Key(o.Config.Token.Reveal()), TrustedProxies: o.Config.Proxies(), Logger: o.Logger,
 		})
-		opt.Forward, opt.Ready = s.passOn(s.forwarder.Handler("")), s.forwarder.Ready
+		opt.Forward, opt.Ready = s.passOn(s.forwarder.Handler(""), httpapi.Standby(opt)), s.forwarder.Ready
 		mux.HandleFunc("/node/", s.serveNode)
 	}
 	mux.Handle("/", httpapi.Standby(opt))
@@ -148,9 +148,8 @@ func newStandby(o *Options) *standby {
 	return s
 }
 
-// passOn passes the requests of clients on, but not those that another node has passed on.
-func (s *standby) passOn(next http.Handler) http.Handler {
-	refuse := httpapi.Standby(httpapi.StandbyOptions{Version: s.Version, Reason: func() string { return *s.reason.Load() }})
+// passOn passes the requests of clients on, and refuses those that another node has passed on.
+func (s *standby) passOn(next, refuse http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(remote.KeyHeader) != "" {
 			refuse.ServeHTTP(w, r)

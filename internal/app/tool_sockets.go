@@ -24,7 +24,8 @@ const (
 	toolProgram = "/run/lilac/bin/tools"
 )
 
-// toolSockets are how commands on this machine reach the tool server.
+// toolSockets holds the socket and the program with which commands on this machine call the tool
+// server.
 type toolSockets struct {
 	// dir is the directory with the sockets of the tool server and the proxy.
 	dir      *rundir.Dir

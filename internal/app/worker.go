@@ -18,7 +18,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// toolsPath is where the active node accepts the calls of commands that run on other nodes.
+// toolsPath is the prefix of the active node's routes for calls of commands on other nodes.
 const toolsPath = "/node/v1/tools"
 
 // nodeSilence is the time after which a node that says nothing counts as lost: less than the time

@@ -290,7 +290,7 @@ func encode(about source, all map[string]*provider) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// pack returns a text in gzip's format, which is what the program contains.
+// pack returns a text in gzip's format, as the program contains it.
 func pack(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// report collects what was checked and what is wrong.
+// report collects the checks and their findings.
 type report struct{ good, bad []string }
 
 func (r *report) goodf(format string, args ...any) {

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// maxProgram bounds what is read of one file of an archive.
+// maxProgram is the maximum size of a file in an archive, in bytes.
 const maxProgram = 200 << 20
 
 // checkArchive checks that an archive contains the files, and a program that runs on its
@@ -106,7 +106,7 @@ var (
 	peMachines    = map[string]uint16{"amd64": pe.IMAGE_FILE_MACHINE_AMD64, "arm64": pe.IMAGE_FILE_MACHINE_ARM64}
 )
 
-// checkProgram returns what is wrong with a program, as the rest of a sentence.
+// checkProgram returns the faults of a program, as the rest of a sentence.
 func checkProgram(program []byte, p platform) error {
 	content := bytes.NewReader(program)
 	switch p.os {

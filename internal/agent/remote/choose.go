@@ -12,7 +12,7 @@ type Node struct {
 	CPUs int
 }
 
-// load is what a node has to do.
+// load counts the work of a node.
 type load struct {
 	// running counts the commands that run there, and sessions those that have run commands there.
 	running, sessions int

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// listedFor is how long a list of the nodes is used.
+	// listedFor is the maximum age of a list of the nodes.
 	listedFor = time.Second
-	// restFor is how long a node that could not be reached, or has refused a command, is left out.
+	// restFor is the time without commands for a node that could not be reached, or has refused one.
 	restFor = 30 * time.Second
 	// maxSessions bounds the sessions whose nodes are remembered.
 	maxSessions = 10_000
@@ -48,7 +48,7 @@ type Nodes struct {
 
 var _ builtin.Nodes = (*Nodes)(nil)
 
-// placed is what Nodes knows about the nodes. Nodes with other tokens share it.
+// placed holds the loads of the nodes and the node of each session. Nodes with other tokens share it.
 type placed struct {
 	mu sync.Mutex
 	// listed are the other nodes, as of the time at.
@@ -58,7 +58,7 @@ type placed struct {
 	// sessions has the node of each session; order has the sessions, oldest first.
 	sessions map[string]string
 	order    []string
-	// resting are the nodes that are left out.
+	// resting holds the nodes that get no commands.
 	resting map[string]rest
 }
 

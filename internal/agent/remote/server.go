@@ -215,7 +215,7 @@ func follow(lines *stream, cancel context.CancelCauseFunc) {
 		var said signal
 		if err := lines.receive(&said); err != nil {
 			cancel(errSilent)
-			_ = lines.conn.Close() // nobody reads what is still to be sent
+			_ = lines.conn.Close() // the rest of the output has no reader
 			return
 		}
 		if said.Cancel {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Path is where a node accepts commands.
+	// Path is the path of the route for commands.
 	Path = "/node/v1/commands"
 	// KeyHeader is the header with the key of the nodes.
 	KeyHeader = "Lilac-Node-Key"
@@ -33,7 +33,7 @@ const (
 	// DefaultSilence is the time after which a side that says nothing counts as lost. Another node
 	// takes over 8 seconds after the active one has stopped, at the earliest.
 	DefaultSilence = 6 * time.Second
-	// signals is how often a side says within that time that it is there.
+	// signals is the number of signals that each side sends within that time.
 	signals = 4
 )
 

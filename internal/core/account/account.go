@@ -41,13 +41,13 @@ const (
 	// maxName bounds a name, in characters.
 	maxName = 60
 
-	// InviteAge is how long an invite can be used.
+	// InviteAge is the lifetime of an invite.
 	InviteAge = 7 * 24 * time.Hour
-	// LoginAge is how long a browser stays signed in.
+	// LoginAge is the lifetime of a login in a browser.
 	LoginAge = 30 * 24 * time.Hour
-	// LinkAge is how long a link to a conversation can be used.
+	// LinkAge is the lifetime of a link to a conversation.
 	LinkAge = 30 * 24 * time.Hour
-	// LogAge is how long actions are kept.
+	// LogAge is the time for which actions are kept.
 	LogAge = 365 * 24 * time.Hour
 )
 
@@ -59,7 +59,7 @@ type Person struct {
 	Role      Role   `json:"role"`
 	CreatedAt int64  `json:"createdAt"`
 	Disabled  bool   `json:"disabled,omitempty"`
-	// SeenAt is when the person last signed in.
+	// SeenAt is the time of the person's last login.
 	SeenAt int64 `json:"seenAt,omitempty"`
 	// Email and Subject are those of the OIDC provider; both are "" for people who were invited.
 	Email   string `json:"email,omitempty"`
@@ -132,14 +132,14 @@ type Action struct {
 	PersonID string `json:"personId"`
 	// Kind is a verb: "sign-in", "share", "prompt".
 	Kind string `json:"kind"`
-	// SessionID and Subject are what it was done to; Subject is an id, never a content.
+	// SessionID and Subject identify the object of the action; Subject is an id, never a content.
 	SessionID string `json:"sessionId,omitempty"`
 	Subject   string `json:"subject,omitempty"`
 	// Detail is a few words, such as the new role.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Caller is who calls: a person with an account, or the holder of the operator's token.
+// Caller is a person with an account, or the holder of the operator's token, who makes a call.
 type Caller struct {
 	// ID is that of the person, or [grant.Operator] for the operator's token.
 	ID   string

@@ -53,7 +53,7 @@ func (s *Service) HasPeople(q db.Queryer, sessionID string) (bool, error) {
 	return len(shares) > 0, err
 }
 
-// Sharing is who may see a conversation.
+// Sharing lists the people and the links with a right in a conversation.
 type Sharing struct {
 	People []Share `json:"people"`
 	Links  []Link  `json:"links"`

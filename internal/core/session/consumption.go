@@ -28,7 +28,7 @@ const (
 	PurposeGate  = "gate"  // deciding whether a message is meant for the agent
 )
 
-// Latency is how long requests took from their start to their end, in milliseconds.
+// Latency is the time of requests from their start to their end, in milliseconds.
 type Latency struct {
 	MedianMs int64 `json:"medianMs"`
 	P95Ms    int64 `json:"p95Ms"`

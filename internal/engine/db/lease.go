@@ -58,7 +58,7 @@ type LeaseOptions struct {
 	Duration time.Duration
 }
 
-// Around is what a process that waits knows.
+// Around describes a process that waits, and the active node.
 type Around struct {
 	// Name is the name of this process in the list of [Nodes].
 	Name string

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// patience is how long a request waits for an active node: as long as a takeover takes.
+	// patience is the time that a request waits for an active node: longer than a takeover takes.
 	patience = 15 * time.Second
 	// pause is the pause between two attempts to connect.
 	pause = 100 * time.Millisecond

@@ -42,7 +42,7 @@ func publicURL(configured string, r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// me is who calls.
+// me describes the caller.
 type me struct {
 	ID   string       `json:"id"`
 	Name string       `json:"name"`
@@ -130,7 +130,7 @@ func (s *accounts) log(r *http.Request) (out actionList, err error) {
 	return out, err
 }
 
-// colleague is what people learn of each other.
+// colleague describes a person to other people.
 type colleague struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`

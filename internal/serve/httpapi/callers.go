@@ -63,7 +63,7 @@ func (r *route) subject() subject {
 	return r.about
 }
 
-// people is who may use the API, besides the holder of the operator's token.
+// people decides about the calls of people with accounts.
 type people struct {
 	service *account.Service // nil on a server without accounts
 }

@@ -38,7 +38,7 @@ type entrances struct {
 // maxForm limits the form of an invite, in bytes.
 const maxForm = 4 << 10
 
-// flowAge is how long a login with OIDC may take, and how long a link is remembered, in seconds.
+// flowAge is the time that a login with OIDC may take, and for which a link is remembered, in seconds.
 const flowAge = 10 * 60
 
 // linkSecret matches the secret of a link, so that a cookie leads nowhere else.

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// viewerInterval is how long an event stream stays open after its person was signed out, and
-	// how long it shows a conversation that is not shared any more.
+	// viewerInterval is the longest time for which an event stream stays open after its person was
+	// signed out, or shows a conversation that is not shared any more.
 	viewerInterval = 2 * time.Second
 	// maxSeen bounds the conversations that a stream remembers.
 	maxSeen = 10_000

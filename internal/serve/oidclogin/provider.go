@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// flowAge is how long a login may take.
+	// flowAge is the time that a login may take.
 	flowAge = 10 * time.Minute
 	// maxFlows bounds the logins that have begun; a further one ends the oldest. Each takes less
 	// than 500 bytes.
@@ -50,7 +50,7 @@ type Provider struct {
 	client *http.Client
 
 	mu sync.Mutex
-	// discovered is what the provider says of itself; nil before the first login.
+	// discovered describes the provider, by its own document; nil before the first login.
 	discovered *oidc.Provider
 	flows      map[string]flow
 	order      []string // of flows, the oldest first

@@ -23,7 +23,7 @@ const (
 // appended is a prompt as its sender saw it.
 type appended struct {
 	text string
-	// called is when it was first sent, and returned when it was accepted; zero means never.
+	// called is the time of its first sending, and returned that of its acceptance; zero means never.
 	called, returned time.Time
 }
 
