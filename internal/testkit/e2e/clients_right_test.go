@@ -223,18 +223,12 @@ func (c *patrons) rest() {
 	c.cut.calm = true
 	c.cut.mu.Unlock()
 	rnd := rand.New(rand.NewPCG(1, 1))
-	calm := 0
 	e2e.Eventually(c.t, 2*answerWithin, "all requests have ended", func() bool {
-		calm++
+		answered := false
 		for _, talk := range c.talks {
-			if c.goOn(rnd, talk, "stop") {
-				calm = 0
-			}
+			answered = c.goOn(rnd, talk, "stop") || answered
 		}
-		if c.s.Count("SELECT count(*) FROM requests WHERE ended_at = 0") > 0 {
-			calm = 0
-		}
-		return calm > 20
+		return !answered && c.s.Backlog() == 0 && c.s.Count("SELECT count(*) FROM requests WHERE ended_at = 0") == 0
 	})
 }
 

@@ -179,6 +179,22 @@ func (s *Server) WholeOutput(requestID string, within time.Duration) []event.Eve
 	return all
 }
 
+// Backlog returns the number of events that a consumer group has not handled yet, or -1 if the
+// server does not tell. An accepted message has no request as long as its event is one of them, so
+// ask first for the backlog and then for requests that have not ended.
+func (s *Server) Backlog() (events int64) {
+	var out struct {
+		Groups []struct{ Pending, Backlog int64 }
+	}
+	if s.Request("GET", "/bus/groups", nil, &out) != http.StatusOK {
+		return -1
+	}
+	for _, g := range out.Groups {
+		events += g.Pending + g.Backlog
+	}
+	return events
+}
+
 // Topic returns every event that a topic holds.
 func (s *Server) Topic(topic string) []event.Event {
 	s.t.Helper()

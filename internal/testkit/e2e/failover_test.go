@@ -164,8 +164,9 @@ func (p *prompts) stop() {
 func (p *prompts) check(t *testing.T, s *e2e.Server, got *failovers) {
 	t.Helper()
 	got.accepted = len(p.accepted)
-	unfinished := "SELECT count(*) FROM requests WHERE ended_at = 0"
-	e2e.Eventually(t, 2*answerWithin, "all requests have ended", func() bool { return s.Count(unfinished) == 0 })
+	e2e.Eventually(t, 2*answerWithin, "all requests have ended", func() bool {
+		return s.Backlog() == 0 && s.Count("SELECT count(*) FROM requests WHERE ended_at = 0") == 0
+	})
 	said := map[string]int{}
 	for _, row := range s.Rows("SELECT CAST(json AS TEXT) FROM history") {
 		var m e2e.Said

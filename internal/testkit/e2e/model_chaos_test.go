@@ -154,13 +154,8 @@ func (w *ordeal) rest() {
 	w.m.mu.Lock()
 	w.m.calm = true
 	w.m.mu.Unlock()
-	calm := 0
 	e2e.Eventually(w.t, 2*answerWithin, "all requests have ended", func() bool {
-		calm++
-		if w.reply("continue") || w.s.Count("SELECT count(*) FROM requests WHERE ended_at = 0") > 0 {
-			calm = 0
-		}
-		return calm > 20
+		return !w.reply("continue") && w.s.Backlog() == 0 && w.s.Count("SELECT count(*) FROM requests WHERE ended_at = 0") == 0
 	})
 }
 

@@ -85,17 +85,8 @@ func (w *wakeful) left(but ...string) string {
 			out = append(out, wish)
 		}
 	}
-	var groups struct {
-		Groups []struct {
-			Group            string
-			Pending, Backlog int64
-		}
-	}
-	w.s.Request("GET", "/bus/groups", nil, &groups)
-	for _, g := range groups.Groups {
-		if g.Pending+g.Backlog > 0 {
-			out = append(out, fmt.Sprintf("%d events for %s", g.Pending+g.Backlog, g.Group))
-		}
+	if n := w.s.Backlog(); n != 0 {
+		out = append(out, fmt.Sprint(n, " events"))
 	}
 	return strings.Join(out, ", ")
 }
