@@ -57,7 +57,10 @@ func DefaultRules(p DefaultsOptions) []Rule {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
 	return []Rule{
-		{Name: "user_query", Types: []string{string(event.UserQuery)}, Enabled: true, Priority: PriorityUserQuery, Action: Function(p.userQuery)},
+		{
+			Name: "user_query", Types: []string{string(event.UserQuery)}, Enabled: true, Priority: PriorityUserQuery,
+			Action: Function(p.userQuery), reads: p.readsOfUserQuery,
+		},
 		{Name: "session", Types: []string{"session.*"}, Enabled: true, Priority: PrioritySession, Action: Function(p.logSession)},
 		{
 			Name: "background_task", Enabled: true, Priority: PriorityBackgroundTask, Action: &Agent{System: backgroundTaskSystem},
@@ -89,10 +92,7 @@ func (p DefaultsOptions) userQuery(ctx context.Context, d bus.Delivery, e event.
 		return bus.Permanent(err)
 	}
 	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		tx.Ahead(func(tx *db.Tx) {
-			_, _ = p.sessionExists(tx, query.SessionID)
-			_, _ = p.notifyWaiting(tx, query, message)
-		})
+		tx.Ahead(func(tx *db.Tx) { p.readsOfUserQuery(tx, e) })
 		known, err := p.sessionExists(tx, query.SessionID)
 		if err != nil {
 			return err
@@ -117,6 +117,16 @@ func (p DefaultsOptions) userQuery(ctx context.Context, d bus.Delivery, e event.
 		}
 		return d.Ack(tx)
 	})
+}
+
+// readsOfUserQuery announces the reads of userQuery.
+func (p DefaultsOptions) readsOfUserQuery(tx *db.Tx, e event.EnvEvent) {
+	query, message, err := decodeUserQuery(e)
+	if err != nil {
+		return // userQuery reports it
+	}
+	_, _ = p.sessionExists(tx, query.SessionID)
+	_, _ = p.notifyWaiting(tx, query, message)
 }
 
 // notifyWaiting gives a message to the workflows that wait for it, unless it answers a

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/grant"
 )
@@ -34,6 +35,8 @@ type Rule struct {
 	// Action is what the rule does. A [Function] and [Drop] ignore the limits
 	// below.
 	Action Action
+	// reads announces what a [Function] will read; see [bus.Subscription]. It may be nil.
+	reads func(tx *db.Tx, e event.EnvEvent)
 
 	// Target returns the session to act in, as an id or as "title:" and a
 	// session's title; nil means the session that triggered the event.

@@ -87,7 +87,23 @@ func (s *Service) SetRules(rules []Rule) {
 const maxAttempts = 5
 
 func (s *Service) subscription() bus.Subscription {
-	return bus.Subscription{Topic: event.TopicEnv, Group: Group, Mode: bus.Work, Consumer: Group, FromBegin: true, MaxAttempts: maxAttempts}
+	return bus.Subscription{
+		Topic: event.TopicEnv, Group: Group, Mode: bus.Work, Consumer: Group, FromBegin: true, MaxAttempts: maxAttempts, Reads: s.announceReads,
+	}
+}
+
+// announceReads announces what the rules of an event's type read; see [bus.Subscription].
+func (s *Service) announceReads(tx *db.Tx, e event.Event) {
+	for _, r := range s.Rules() {
+		if r.reads == nil || !slices.Contains(r.Types, string(e.Type)) {
+			continue
+		}
+		if payload, err := event.Decode(e); err == nil { // the handler reports it
+			if e, ok := payload.(event.EnvEvent); ok {
+				r.reads(tx, e)
+			}
+		}
+	}
 }
 
 // Declare creates the service's consumer group. Call it before anything publishes.

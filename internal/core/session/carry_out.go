@@ -37,7 +37,8 @@ func (c *change) carryOut(e Effect) error {
 	case ChangeState:
 		return c.changeState(e)
 	case StartRun:
-		c.svc.register(c.tx, c.svc.newRun(c.sessionID, e.RequestID, e.Client, c.state))
+		c.started = c.svc.newRun(c.sessionID, e.RequestID, e.Client, c.state)
+		c.svc.register(c.tx, c.started)
 	case ResumeRun:
 		r := c.svc.newRun(c.sessionID, e.RequestID, e.Client, c.state)
 		r.wake.Store(true)

@@ -23,8 +23,8 @@ type change struct {
 	eventID     string
 	traceParent string
 	mail        *Mail
-	// run is the run that writes, or nil.
-	run *run
+	// run is the run that writes, or nil, and started the one that the change starts.
+	run, started *run
 	// outcome, cause and quiet describe the end that the run asks for. A quiet end
 	// shows no message on a platform.
 	outcome *agent.Outcome
@@ -68,9 +68,16 @@ func (s *Service) changeIn(ctx context.Context, update updating, sessionID strin
 		if err := fn(c); err != nil {
 			return err
 		}
+		if c.started != nil && len(c.seqs) > 0 && c.seqs[len(c.seqs)-1] <= foreseenMessages {
+			c.started.opening = tx.Foresee(func(tx *db.Tx) { c.started.ahead(tx) })
+		}
 		return c.writeRequests()
 	})
 }
+
+// foreseenMessages is the length of the longest conversation that is read with the commit that
+// starts a run. Reading a longer one would delay the commits of others.
+const foreseenMessages = 50
 
 // newCore connects the decider to the tables. Its key is the change, which names
 // the session and carries the facts of its transaction.

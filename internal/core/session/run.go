@@ -41,6 +41,9 @@ type run struct {
 	// proven is closed when the run has journaled a model call.
 	proven chan struct{}
 
+	// opening has what load reads, if it was foreseen.
+	opening *db.Foresight
+
 	// The fields below are owned by the run's goroutine.
 	out           *output
 	slots         []slot          // where the messages of the agent's conversation come from
@@ -268,7 +271,7 @@ func (r *run) load() (agent.Input, error) {
 	var conv Conversation
 	var p progress
 	var req Request
-	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
+	err := r.svc.opt.DB.ReadForeseen(r.ctx, r.opening, func(q db.Queryer) (err error) {
 		db.Ahead(q, r.ahead)
 		if r.payer, err = r.svc.payer(q, r.sessionID); err != nil {
 			return err

@@ -75,6 +75,10 @@ type Subscription struct {
 	MaxAttempts int
 	// Backoff is the delay before retry n (from 1); default 100 ms · 4^(n-1), at most 30 s.
 	Backoff func(retry int) time.Duration
+	// Reads, if set, announces what the handler's transaction will read for an event. It is
+	// called in the transaction that appends the event, if the handler will begin at once;
+	// see [db.Tx.AheadOfNext]. It must be quick and must not call the bus.
+	Reads func(tx *db.Tx, e event.Event)
 }
 
 // A Tail describes a live view of a topic that commits nothing.

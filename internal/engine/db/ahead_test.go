@@ -10,8 +10,8 @@ import (
 )
 
 // Announced reads return what they would return without the announcement, whatever is read,
-// written, and rolled back around them. Each closure announces at random, and compares with an
-// account of the rows.
+// written, and rolled back around them. Each closure announces at random, for itself and for the
+// next one, and compares with an account of the rows.
 func TestAnnouncedReadsSeeEveryWrite(t *testing.T) {
 	d := open(t, t.TempDir())
 	random := rand.New(rand.NewPCG(1, 2))
@@ -53,15 +53,17 @@ func TestAnnouncedReadsSeeEveryWrite(t *testing.T) {
 	refused := errors.New("refused")
 	for range 200 {
 		fails := random.IntN(4) == 0
+		foreseen := id()
 		var next map[string]int
+		var foresight *db.Foresight
 		err := d.Update(t.Context(), func(tx *db.Tx) error {
-			next = map[string]int{} // the closure may run twice
+			next, foresight = map[string]int{}, nil // the closure may run twice
 			for k, v := range rows {
 				next[k] = v
 			}
 			for range 6 {
 				a, b := id(), id()
-				switch random.IntN(4) {
+				switch random.IntN(6) {
 				case 0:
 					tx.Ahead(func(tx *db.Tx) {
 						_, _ = one(tx, a)
@@ -81,6 +83,16 @@ func TestAnnouncedReadsSeeEveryWrite(t *testing.T) {
 						return err
 					}
 					delete(next, b)
+				case 3:
+					tx.AheadOfNext(func(tx *db.Tx) {
+						_, _ = one(tx, a)
+						_, _ = total(tx)
+					})
+				case 4:
+					foresight = tx.Foresee(func(tx *db.Tx) {
+						_, _ = one(tx, foreseen)
+						_, _ = total(tx)
+					})
 				}
 				if err := check(tx, next, a); err != nil {
 					return err
@@ -96,6 +108,10 @@ func TestAnnouncedReadsSeeEveryWrite(t *testing.T) {
 		}
 		if !fails {
 			rows = next
+		}
+		err = d.ReadForeseen(t.Context(), foresight, func(q db.Queryer) error { return check(q, rows, foreseen) })
+		if err != nil {
+			t.Fatal(err)
 		}
 		err = d.Read(t.Context(), func(q db.Queryer) error {
 			a := id()

@@ -327,11 +327,13 @@ func (e *postgresEngine) commit() error {
 	if err != nil {
 		return err
 	}
+	c.enqueueBehind()
 	_, err = c.send(false)
 	switch {
 	case err == nil:
 		e.confirm(number)
 		c.open = false
+		c.carry()
 		return nil
 	case isLost(err):
 		c.open = false

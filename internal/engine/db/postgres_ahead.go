@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lilac/internal/foundation/lazyregexp"
 )
@@ -14,6 +15,8 @@ const (
 	// aheadRows bounds the rows of an announced read that are kept. The result of one with more
 	// is dropped, and the read runs again when it follows.
 	aheadRows = 10_000
+	// carriedFor is how long a transaction may follow the commit with which its reads travelled.
+	carriedFor = time.Second
 )
 
 // keptRead is an announced read, and its result once the server has answered.
@@ -23,15 +26,54 @@ type keptRead struct {
 	key      string
 	answered bool
 	rows     postgresRows
+	// next is true for a read of the transaction that follows the commit behind which it is sent.
+	next bool
 }
 
-// announce notes a read that will follow. One that cannot be encoded reports that itself.
-func (c *postgresConn) announce(query string, args []any) {
+// newKeptRead returns a read to announce, or nil if it cannot be announced: one that cannot be
+// encoded reports that itself.
+func newKeptRead(query string, args []any) *keptRead {
 	key, err := readKey(query, args)
-	if err != nil || !strings.HasPrefix(query, "SELECT") || len(c.ahead) >= aheadMax || c.kept(key) != nil {
-		return
+	if err != nil || !strings.HasPrefix(query, "SELECT") {
+		return nil
 	}
-	c.ahead = append(c.ahead, &keptRead{query: query, args: args, key: key})
+	return &keptRead{query: query, args: args, key: key}
+}
+
+// announce notes a read that will follow.
+func (c *postgresConn) announce(query string, args []any) {
+	if r := newKeptRead(query, args); r != nil && len(c.ahead) < aheadMax && c.kept(r.key) == nil {
+		c.ahead = append(c.ahead, r)
+	}
+}
+
+// enqueueBehind adds the reads that travel behind a COMMIT.
+func (c *postgresConn) enqueueBehind() {
+	for _, r := range c.behind {
+		if call, err := c.enqueue(r.query, r.args); err == nil { // it could be encoded before
+			call.keep, call.behind = r, true
+		}
+	}
+}
+
+// carry keeps the answered reads for the next transaction.
+func (c *postgresConn) carry() {
+	for _, r := range c.behind {
+		if r.next && r.answered {
+			c.carried = append(c.carried, r)
+		}
+	}
+	c.behind, c.carriedAt = nil, time.Now()
+}
+
+// takeCarried returns the reads that travelled behind the last commit, unless that was long ago:
+// a connection that was idle may be lost, and another process may have written.
+func (c *postgresConn) takeCarried() (reads []*keptRead) {
+	if time.Since(c.carriedAt) < carriedFor {
+		reads = c.carried
+	}
+	c.carried = nil
+	return reads
 }
 
 func readKey(query string, args []any) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,10 @@ type postgresConn struct {
 	queue  []*postgresCall
 	rows   *postgresRows // the result that is still being read
 	ahead  []*keptRead   // the announced reads of the transaction
+	// behind has the reads that are sent behind the next COMMIT, carried those that were sent
+	// behind the last one for the transaction that follows.
+	behind, carried []*keptRead
+	carriedAt       time.Time
 	// tables has the names of the tables in statements; see tablesIn.
 	tables map[string][]string
 	// open is true from BEGIN to the end of the transaction, answered if the server has
@@ -64,6 +69,8 @@ type postgresCall struct {
 	err        error
 	// keep is the announced read that the call answers, or nil.
 	keep *keptRead
+	// behind is true for a read that is sent behind a COMMIT.
+	behind bool
 	// failedItself is false if an error of an earlier statement prevented this one.
 	failedItself bool
 }
@@ -222,7 +229,9 @@ func (c *postgresConn) beginRead(ctx context.Context) error {
 
 // start begins a transaction that the next round trip will open.
 func (c *postgresConn) start() {
-	c.queue, c.open, c.answered, c.begun, c.wrote, c.failed, c.ahead = nil, true, false, false, false, nil, nil
+	c.queue, c.open, c.begun, c.wrote, c.failed, c.behind = nil, true, false, false, nil, nil
+	c.ahead = c.takeCarried()
+	c.answered = len(c.ahead) > 0 // on another connection, the reads may have other results
 }
 
 // endRead sends the end of the transaction, and does not wait for the answer.
@@ -278,7 +287,7 @@ func (c *postgresConn) lose() {
 		defer cancel()
 		_ = c.server.Close(ctx) // it is of no use any more
 	}
-	c.server, c.stmts, c.rows, c.ending, c.begun = nil, nil, nil, nil, false
+	c.server, c.stmts, c.rows, c.ending, c.begun, c.carried = nil, nil, nil, nil, false, nil
 }
 
 // note records an error: either the server rejected a statement, which ends the
@@ -320,7 +329,7 @@ func (c *postgresConn) send(wantRows bool) (*postgresRows, error) {
 
 // repeatable reports whether statements were lost with a transaction that had no effect.
 func (c *postgresConn) repeatable(calls []*postgresCall) bool {
-	return c.open && !c.answered && calls[len(calls)-1].query != "COMMIT"
+	return c.open && !c.answered && !slices.ContainsFunc(calls, func(call *postgresCall) bool { return call.query == "COMMIT" })
 }
 
 func (c *postgresConn) sendOnce(calls []*postgresCall, wantRows bool) (*postgresRows, error) {
@@ -341,6 +350,12 @@ func (c *postgresConn) sendOnce(calls []*postgresCall, wantRows bool) (*postgres
 		rows, err := c.receive(p, call, prepared, wantRows && i == len(calls)-1)
 		if err != nil {
 			_ = p.Close() // reads the rest; the first error counts
+			if call.behind {
+				if lost(err) {
+					c.lose()
+				}
+				return nil, nil // the commit has happened; the reads will run again
+			}
 			err = c.note(err)
 			call.failedItself = true
 			for _, failed := range calls[i:] {

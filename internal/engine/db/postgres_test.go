@@ -64,7 +64,11 @@ func TestTheOutcomeOfACommitIsKnownAfterTheConnectionWasCut(t *testing.T) {
 	for i := range 5 {
 		proxy.Cut() // the statements are prepared again, so that the text below is sent
 		proxy.LoseOneAnswerTo("COMMIT")
-		if err := put(d, fmt.Sprint("answer lost ", i)); err != nil {
+		err := d.Update(t.Context(), func(tx *db.Tx) error {
+			tx.AheadOfNext(func(tx *db.Tx) { _ = tx.QueryRow("SELECT count(*) FROM t").Err() })
+			return insert(tx, fmt.Sprint("answer lost ", i))
+		})
+		if err != nil {
 			t.Errorf("the server has committed, and the caller hears: %v", err)
 		}
 		if !proxy.LostOne() {
@@ -278,6 +282,65 @@ func TestRoundTripsOfATransaction(t *testing.T) {
 		if n := trips.Load() - before; n != c.want {
 			t.Errorf("%s: %d round trips, want %d", name, n, c.want)
 		}
+	}
+}
+
+// The reads of the next transaction travel with a commit. One that the server refuses does not
+// touch the commit, and refuses itself where it is read.
+func TestReadsTravelWithTheCommitBeforeThem(t *testing.T) {
+	s := startPostgres(t)
+	var trips atomic.Int64
+	d, err := onServer(t, s.Addr(), "one", func(o *db.Options) { o.OnRoundTrip = func([]string) { trips.Add(1) } })
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := func(q db.Queryer) (n int, err error) { return n, q.QueryRow("SELECT count(*) FROM t").Scan(&n) }
+	refused := func(q db.Queryer) error { return q.QueryRow("SELECT count(*) / 0 FROM t").Err() }
+	for i, announced := range []bool{false, true, true, false} { // the first one prepares the statements
+		var foresight *db.Foresight
+		err := d.Update(t.Context(), func(tx *db.Tx) error {
+			if announced {
+				read := func(tx *db.Tx) { _, _ = counted(tx) }
+				tx.AheadOfNext(read)
+				foresight = tx.Foresee(read)
+				tx.AheadOfNext(func(tx *db.Tx) { _ = refused(tx) })
+			}
+			return insert(tx, fmt.Sprint("before ", i))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := trips.Load()
+		err = d.Update(t.Context(), func(tx *db.Tx) error {
+			if n, err := counted(tx); err != nil || n != 2*i+1 {
+				return fmt.Errorf("%d rows (%w), want %d", n, err, 2*i+1)
+			}
+			return insert(tx, fmt.Sprint("after ", i))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inUpdate := trips.Load() - before
+		err = d.ReadForeseen(t.Context(), foresight, func(q db.Queryer) error {
+			want := 2*i + 2
+			if announced {
+				want-- // as it was after the commit
+			}
+			if n, err := counted(q); err != nil || n != want {
+				return fmt.Errorf("%d rows (%w), want %d", n, err, want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inRead := trips.Load() - before - inUpdate
+		if want := map[bool][2]int64{false: {2, 1}, true: {1, 0}}[announced]; [2]int64{inUpdate, inRead} != want {
+			t.Errorf("round %d, announced %t: %d round trips of the update and %d of the read, want %d", i, announced, inUpdate, inRead, want)
+		}
+	}
+	if err := d.Update(t.Context(), func(tx *db.Tx) error { return refused(tx) }); err == nil {
+		t.Error("control: the server divides by zero")
 	}
 }
 

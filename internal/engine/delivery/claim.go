@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
 )
 
 // claimable holds what the database's writer may claim for a group: an event whose
@@ -16,6 +17,7 @@ type claimable struct {
 	// nothing can be claimed now.
 	consumer string
 	lease    time.Duration
+	reads    func(tx *db.Tx, e event.Event)
 	// free is how many more handlers may start.
 	free int
 	// cursor is the group's cursor in the database, as of the writer's transaction.
@@ -67,6 +69,9 @@ func (g *group) claim(tx *db.Tx, r *Record) error {
 	g.claimable.free--
 	g.claimable.cursor = r.Seq
 	g.claimable.claimed[r.Seq] = claim{g.claimable.consumer, until}
+	if reads := g.claimable.reads; reads != nil {
+		tx.AheadOfNext(func(tx *db.Tx) { reads(tx, r.Event) })
+	}
 	tx.AfterRollback(func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -86,7 +91,7 @@ func (g *group) offerClaims() {
 		return
 	}
 	c := g.list[0]
-	g.claimable.consumer, g.claimable.lease = c.sub.Consumer, c.sub.Lease
+	g.claimable.consumer, g.claimable.lease, g.claimable.reads = c.sub.Consumer, c.sub.Lease, c.sub.Reads
 	g.claimable.free = g.limit(c) - c.running - len(g.claimable.claimed)
 }
 
