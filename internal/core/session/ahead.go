@@ -20,12 +20,15 @@ func announcing(update updating, ahead func(*db.Tx)) updating {
 	}
 }
 
-// ahead announces the reads for a command to a session; see [db.Tx.Ahead].
-func (t Tables) ahead(tx *db.Tx, h event.Headers, command event.Payload) {
+// announceReads announces the reads for a command to a session; see [bus.Subscription] and
+// [db.Tx.Ahead].
+func (t Tables) announceReads(tx *db.Tx, command event.Event) {
+	h := command.Headers
 	sessionID := h.SessionID()
 	_, _ = t.States.State(tx, sessionID)
-	m, ok := command.(event.RequestMessage)
-	if !ok {
+	payload, err := event.Decode(command)
+	m, ok := payload.(event.RequestMessage)
+	if err != nil || !ok {
 		return
 	}
 	_, _ = t.Mailbox.ClaimAccepted(tx, sessionID, m.MessageID)

@@ -271,7 +271,7 @@ func (r *run) load() (agent.Input, error) {
 	var conv Conversation
 	var p progress
 	var req Request
-	err := r.svc.opt.DB.ReadForeseen(r.ctx, r.opening, func(q db.Queryer) (err error) {
+	err := r.opening.Read(r.ctx, r.svc.opt.DB, func(q db.Queryer) (err error) {
 		db.Ahead(q, r.ahead)
 		if r.payer, err = r.svc.payer(q, r.sessionID); err != nil {
 			return err

@@ -70,14 +70,7 @@ func (s *Service) Configure(to Settings) { s.settings.Store(&to) }
 func (s *Service) subscription() bus.Subscription {
 	return bus.Subscription{
 		Topic: event.TopicCmdRequest, Group: Group, Mode: bus.Work, Consumer: Group, FromBegin: true,
-		Types: []event.Type{event.CmdRequestMessage, event.CmdRequestCancel}, Reads: s.announceReads,
-	}
-}
-
-// announceReads announces the reads for a command; see [bus.Subscription].
-func (s *Service) announceReads(tx *db.Tx, e event.Event) {
-	if payload, err := event.Decode(e); err == nil { // handle reports it
-		s.opt.Tables.ahead(tx, e.Headers, payload)
+		Types: []event.Type{event.CmdRequestMessage, event.CmdRequestCancel}, Reads: s.opt.Tables.announceReads,
 	}
 }
 
@@ -170,7 +163,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 	}
 	// The transaction need not be synced: the command is durable, and after a power
 	// failure the bus delivers it again. The run syncs its own writes.
-	ahead := func(tx *db.Tx) { s.announceReads(tx, d.Event) }
+	ahead := func(tx *db.Tx) { s.opt.Tables.announceReads(tx, d.Event) }
 	return s.changeIn(ctx, announcing(s.opt.DB.UpdateRelaxed, ahead), d.Headers.SessionID(), func(c *change) error {
 		c.eventID, c.traceParent = d.ID, d.Headers[event.HeaderTraceParent]
 		if d.Ack != nil {

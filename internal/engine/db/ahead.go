@@ -30,11 +30,11 @@ func (t *Tx) Ahead(reads func(tx *Tx)) {
 // dropped if something else waits for the writer: then, throughput matters.
 func (t *Tx) AheadOfNext(reads func(tx *Tx)) { t.foresee(reads, true) }
 
-// Foresee is like [Tx.AheadOfNext], for reads outside of transactions: [DB.ReadForeseen] has them
+// Foresee is like [Tx.AheadOfNext], for reads outside of transactions: [Foresight.Read] has them
 // as they are right after the commit.
 func (t *Tx) Foresee(reads func(tx *Tx)) *Foresight { return &Foresight{t.foresee(reads, false)} }
 
-// Foresight has the results of reads that were sent with a commit.
+// Foresight has the results of reads that were sent with a commit. nil has none.
 type Foresight struct{ reads []*keptRead }
 
 func (t *Tx) foresee(reads func(tx *Tx), next bool) (noted []*keptRead) {
@@ -48,8 +48,8 @@ func (t *Tx) foresee(reads func(tx *Tx), next bool) (noted []*keptRead) {
 	return to.reads
 }
 
-// ReadForeseen is like [DB.Read], but what was foreseen costs no round trip. f may be nil.
-func (d *DB) ReadForeseen(ctx context.Context, f *Foresight, fn func(q Queryer) error) error {
+// Read is like [DB.Read], but what was foreseen costs no round trip.
+func (f *Foresight) Read(ctx context.Context, d *DB, fn func(q Queryer) error) error {
 	return d.Read(ctx, func(q Queryer) error {
 		if c, ok := q.(reader).conn.(*postgresConn); ok && f != nil {
 			for _, r := range f.reads {

@@ -109,7 +109,7 @@ func TestAnnouncedReadsSeeEveryWrite(t *testing.T) {
 		if !fails {
 			rows = next
 		}
-		err = d.ReadForeseen(t.Context(), foresight, func(q db.Queryer) error { return check(q, rows, foreseen) })
+		err = foresight.Read(t.Context(), d, func(q db.Queryer) error { return check(q, rows, foreseen) })
 		if err != nil {
 			t.Fatal(err)
 		}

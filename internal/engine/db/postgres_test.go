@@ -321,7 +321,7 @@ func TestReadsTravelWithTheCommitBeforeThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		inUpdate := trips.Load() - before
-		err = d.ReadForeseen(t.Context(), foresight, func(q db.Queryer) error {
+		err = foresight.Read(t.Context(), d, func(q db.Queryer) error {
 			want := 2*i + 2
 			if announced {
 				want-- // as it was after the commit
