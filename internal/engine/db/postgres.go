@@ -416,7 +416,8 @@ func (e *postgresEngine) transient(err error) bool {
 	}
 	code := pgCode(err)
 	var connect *pgconn.ConnectError
-	return isLost(err) && !errors.As(err, &connect) || code == codeSerialization || code == codeDeadlock || code == codeUnexpected
+	unexpected := code == codeUnexpected || code == codeUnique && e.write.plain
+	return isLost(err) && !errors.As(err, &connect) || code == codeSerialization || code == codeDeadlock || unexpected
 }
 
 func (e *postgresEngine) close() error { return e.write.close() }

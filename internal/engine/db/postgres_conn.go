@@ -42,8 +42,8 @@ type postgresConn struct {
 	open, answered bool
 	// begun is true if the server has answered BEGIN.
 	begun bool
-	// wrote is true if the transaction may have changed something.
-	wrote bool
+	// wrote is true if the transaction may have changed something, plain if it has a plainInsert.
+	wrote, plain bool
 	// failed is the error that ended the transaction.
 	failed error
 	// ending is the end of a read whose answer nobody waits for.
@@ -229,7 +229,7 @@ func (c *postgresConn) beginRead(ctx context.Context) error {
 
 // start begins a transaction that the next round trip will open.
 func (c *postgresConn) start() {
-	c.queue, c.open, c.begun, c.wrote, c.failed, c.behind = nil, true, false, false, nil, nil
+	c.queue, c.open, c.begun, c.wrote, c.plain, c.failed, c.behind = nil, true, false, false, false, nil, nil
 	c.ahead = c.takeCarried()
 	c.answered = len(c.ahead) > 0 // on another connection, the reads may have other results
 }

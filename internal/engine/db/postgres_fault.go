@@ -47,6 +47,7 @@ const (
 	codeStarting          = "57P03"
 	codeSerialization     = "40001"
 	codeDeadlock          = "40P01"
+	codeUnique            = "23505"
 	codeCheckViolation    = "23514"
 	codeUnexpected        = "LX001" // of lilac_expect
 	classAuthentication   = "28"

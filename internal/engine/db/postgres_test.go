@@ -423,14 +423,29 @@ func TestAnUnexpectedNumberOfRowsRunsTheClosureAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, reads := range map[string]bool{"found by the COMMIT": false, "found by a read": true} {
+	const (
+		deletion  = "DELETE FROM t WHERE id = ?"
+		insertion = "INSERT INTO t (id) VALUES (?) ON CONFLICT (id) DO NOTHING"
+	)
+	if err := put(d, "there"); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		statement, id string
+		reads         bool
+	}{
+		"found by the COMMIT":               {deletion, "nobody", false},
+		"found by a read":                   {deletion, "nobody", true},
+		"an insertion, found by the COMMIT": {insertion, "there", false},
+		"an insertion, found by a read":     {insertion, "there", true},
+	} {
 		runs, got := 0, int64(0)
 		err := d.Update(t.Context(), func(tx *db.Tx) (err error) {
 			runs++
 			if err := insert(tx, name); err != nil {
 				return err
 			}
-			if got, err = tx.ExecExpecting(1, "DELETE FROM t WHERE id = ?", "nobody"); err != nil || !reads {
+			if got, err = tx.ExecExpecting(1, c.statement, c.id); err != nil || !c.reads {
 				return err
 			}
 			var n int
@@ -440,7 +455,7 @@ func TestAnUnexpectedNumberOfRowsRunsTheClosureAgain(t *testing.T) {
 			t.Errorf("%s: %v; %d runs, and %d rows in the last", name, err, runs, got)
 		}
 	}
-	if n := count(t, d); n != 2 {
-		t.Errorf("%d rows, want 2", n)
+	if n := count(t, d); n != 5 {
+		t.Errorf("%d rows, want 5", n)
 	}
 }

@@ -168,9 +168,9 @@ var sameModel = lazyregexp.New(`^(-latest|-[0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2}|
 
 // canonical makes spellings of one name equal: claude-sonnet-4.5, claude-sonnet-4-5, and, before
 // a date, Vertex's @.
-func canonical(name string) string {
-	return strings.NewReplacer(".", "-", "@", "-").Replace(strings.ToLower(name))
-}
+func canonical(name string) string { return separators.Replace(strings.ToLower(name)) }
+
+var separators = strings.NewReplacer(".", "-", "@", "-")
 
 // find returns the model with a name, or with the same name but for a date.
 func (p provider) find(name string) (Model, bool) {
