@@ -55,7 +55,8 @@
 //
 // On PostgreSQL, a statement that [Tx.Exec] was asked to run may be sent later: with the
 // next query, when its result is needed, or with the COMMIT. A transaction without reads
-// takes one round trip. Each group commit changes the row of the table writers, which
+// takes one round trip. The reads of what follows can travel with the COMMIT, too; see
+// [Tx.AheadOfNext]. Each group commit changes the row of the table writers, which
 // tells after a lost connection whether the commit happened, and which rejects the
 // commits of a process whose place another one has taken.
 package db
