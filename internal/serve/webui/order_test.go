@@ -46,6 +46,7 @@ func TestMessageIsAfterATool(t *testing.T) {
 			f, p := talk(t)
 			f.listened()
 			f.emit("stream.start", object{"requestId": r})
+			p.Until("it runs", "!document.getElementById('running').hidden")
 			if spoken {
 				f.text(r, "one", 0)
 				p.Shows("#transcript .answer", "one")

@@ -37,7 +37,7 @@ func built(t *testing.T, command string) []byte {
 		t.Skip("links the program; run without -short")
 	}
 	path := filepath.Join(t.TempDir(), "lilac")
-	if out, err := exec.Command("go", "build", "-o", path, command).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-w", "-o", path, command).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", command, err, out)
 	}
 	data, err := os.ReadFile(path)

@@ -206,6 +206,7 @@ func (c *cluster) settle(w *work) observed {
 			told := strings.Join(slices.Concat(s.Rows("SELECT CAST(json AS TEXT) FROM history")...), "\n")
 			return !slices.ContainsFunc(slices.Collect(maps.Values(w.sent().mentions)), func(text string) bool { return !strings.Contains(told, text) })
 		}},
+		{"all events are handled", func() bool { return s.Backlog() == 0 }},
 		{"all requests have ended", none("SELECT count(*) FROM requests WHERE ended_at = 0")},
 		// The end of a request precedes the message that shows it.
 		{"all answers are shown", func() bool {
