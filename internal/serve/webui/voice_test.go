@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"lilac/internal/testkit/webuitest"
 )
@@ -46,6 +47,20 @@ func TestAMessageIsDictatedAndAnAnswerIsReadAloud(t *testing.T) {
 	p.Until("it can be read aloud", aloud)
 	p.Do(chromedp.Evaluate[chromedp.Void](aloud + ".click(); " + aloud + ".click()"))
 	p.Until("it was read without marks, and stopped", "window.spoken.join('|') === 'In meadows.|(stop)'")
+}
+
+// The keyboard of a phone has no Shift+Enter: Enter starts a new line, and the hint says so.
+func TestOnAPhoneEnterStartsANewLine(t *testing.T) {
+	t.Parallel()
+	_, p := talk(t)
+	p.Until("with a keyboard, Enter sends", "document.getElementById('hint').innerText.startsWith('Press Enter to send')")
+	p.Do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch))
+	p.Until("the hint is that of a phone", "document.getElementById('hint').innerText === 'Enter starts a new line; the button sends.'")
+	p.Do(chromedp.SendKeys("#text", "one"+kb.Enter+"two"))
+	p.Until("there are two lines", `document.getElementById('text').value === 'one\ntwo'`)
+	p.Click("#send")
+	p.Until("they are one message", `document.querySelector('.words')?.innerText === 'one\ntwo'`)
+	p.Picture("phone", false)
 }
 
 // A swipe from the left edge opens the list on a phone, and one to the left closes it.

@@ -10,6 +10,9 @@ const largestFile = 10 << 20;
 const largestTotal = 20 << 20;
 const longestText = 1 << 20;
 
+// The keyboard of a phone has no Shift+Enter, so Enter does not send there.
+const fingers = matchMedia('(pointer: coarse) and (hover: none)');
+
 // waits says how to answer in words, by why the request waits.
 const waits = { limit: ': continue or stop', approval: ': once, always here or no' };
 
@@ -30,11 +33,12 @@ export class Composer {
       this.submit();
     });
     this.text.addEventListener('keydown', (e) => {
-      if (e.key === 'Enter' && !e.shiftKey && !e.isComposing && !e.altKey) {
+      if (e.key === 'Enter' && !e.shiftKey && !e.isComposing && !e.altKey && !fingers.matches) {
         e.preventDefault();
         this.submit();
       }
     });
+    fingers.addEventListener('change', () => this.label());
     this.text.addEventListener('input', () => this.grow());
     this.modes.addEventListener('change', () => this.label());
     this.stopButton.addEventListener('click', () => hooks.stop());
@@ -104,7 +108,7 @@ export class Composer {
 
   label() {
     const words = {
-      prompt: ['Send', 'Press Enter to send, Shift+Enter for a new line.'],
+      prompt: ['Send', fingers.matches ? 'Enter starts a new line; the button sends.' : 'Press Enter to send, Shift+Enter for a new line.'],
       steer: ['Steer', 'Lilac is working. It reads your message at the next step.'],
       followUp: ['Follow up', 'Lilac is working. It reads your message when the answer ends.'],
       interrupt: ['Interrupt', 'Lilac is working. Your message interrupts the answer.'],
