@@ -18,6 +18,7 @@ func Environment() []EnvVar {
 		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
 		{"LILAC_OWN_WORKSPACES", "workspaces.dir", "The directory of the conversations' own workspaces; by default `workspaces` in the data directory."},
 		{"LILAC_HOMES", "workspaces.homes", "The directory of the home directories of commands; by default `homes` in the data directory."},
+		{"LILAC_MEMORY", "memory.dir", "The directory of the agent's notes; by default `memory` in the data directory."},
 		{"LILAC_DB_URL", "database.url", "The database: `sqlite:`, or `postgres://user:password@host:5432/name`."},
 		{"LILAC_NODE_URL", "node.url", "The address at which the other nodes on the same database reach this one, such as `http://10.0.0.5:7420`."},
 		{"LILAC_BUS_URL", "bus.url", "A Redis server beside the database: `redis://user:password@host:6379/0`."},
