@@ -41,7 +41,7 @@ func Environment() []EnvVar {
 
 func (c reader) applyEnv() {
 	plain := map[string]*string{
-		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "workspaces.dir": &c.Workspaces.Dir, "workspaces.homes": &c.Workspaces.Homes, "node.url": &c.Node.URL, "bus.url": (*string)(&c.Bus.URL), "database.url": (*string)(&c.Database.URL),
+		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "workspaces.dir": &c.Workspaces.Dir, "workspaces.homes": &c.Workspaces.Homes, "memory.dir": &c.Memory.Dir, "node.url": &c.Node.URL, "bus.url": (*string)(&c.Bus.URL), "database.url": (*string)(&c.Database.URL),
 		"attachments.store": &c.Attachments.Store, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
 		"surface.discord.token": (*string)(&c.Surface.Discord.Token),
 	}

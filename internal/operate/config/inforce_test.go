@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,5 +50,39 @@ func TestSettingsInForceSayWhereTheyComeFrom(t *testing.T) {
 	}
 	if got["sandbox.mode"].Doc == "" {
 		t.Error("a setting does not say what it is for")
+	}
+}
+
+func TestEveryVariableOfTheEnvironmentIsObeyed(t *testing.T) {
+	values := map[string]string{
+		"LILAC_ADDR": "127.0.0.1:9", "LILAC_DB_URL": "postgres://db/lilac", "LILAC_NODE_URL": "http://10.0.0.5:7420", "LILAC_BUS_URL": "redis://redis:6379",
+		"LILAC_BLOBS": "/srv/blobs", "LILAC_MODEL": "demo", "LILAC_LOG_LEVEL": "warn", "LILAC_LOG_FORMAT": "json",
+		"ANTHROPIC_BASE_URL": "http://localhost:1", "OPENAI_BASE_URL": "http://localhost:1/v1",
+	}
+	needs := map[string][]string{"LILAC_NODE_URL": {"LILAC_DB_URL", "LILAC_TOKEN"}}
+	inForce := func(env map[string]string) map[string]config.Setting {
+		c, _, err := load(t, "", env, config.Flags{})
+		if err != nil {
+			t.Fatalf("%v: %v", env, err)
+		}
+		out := map[string]config.Setting{}
+		for _, s := range c.InForce() {
+			out[s.Key] = s
+		}
+		return out
+	}
+	for _, v := range config.Environment() {
+		if v.Key == "" {
+			continue
+		}
+		value := func(name string) string { return cmp.Or(values[name], "/srv/of-"+name) }
+		env := map[string]string{v.Name: value(v.Name)}
+		before := map[string]string{}
+		for _, other := range needs[v.Name] {
+			env[other], before[other] = value(other), value(other)
+		}
+		if s, without := inForce(env)[v.Key], inForce(before)[v.Key]; s.Source != v.Name || s.Value == without.Value {
+			t.Errorf("with %s, %s is %q from %q, and %q without", v.Name, v.Key, s.Value, s.Source, without.Value)
+		}
 	}
 }
