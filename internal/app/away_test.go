@@ -14,6 +14,7 @@ import (
 // After the database file is moved away, prompts are rejected, because the next start would
 // not find them, and /readyz says what to do. Work continues once the file is back.
 func TestADatabaseThatIsMovedAwayIsToldAndTakesNothing(t *testing.T) {
+	t.Parallel()
 	r := start(t, "model: demo\n")
 	_, body := r.post("/sessions", `{}`)
 	var session struct{ ID string }

@@ -41,6 +41,7 @@ func (p place) must(err error) {
 // A change is noticed through watches. Polling happens only every minute, which is longer than
 // the test waits.
 func TestAChangeOfTheFileIsSeen(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before, change func(place)
 		busy           string

@@ -85,6 +85,7 @@ func say(t *testing.T, addr, text string) net.Conn {
 }
 
 func TestAPortThatIsLeftInAMomentIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	before, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

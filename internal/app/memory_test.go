@@ -61,6 +61,7 @@ var canary = regexp.MustCompile(`canary(\d+)`)
 // with, not in the notes that it can read, and not in the messages that it can find. The
 // control has one place for all conversations, and finds the facts of others.
 func TestAPrivateFactNeverAppearsInAnotherConversation(t *testing.T) {
+	t.Parallel()
 	const conversations = 1000
 	r := start(t, "")
 	mem := remembered{r.p.base}

@@ -173,6 +173,7 @@ func (s *spender) told() (n int) {
 
 // S10: the spending of rules is limited, whatever the model and the events do.
 func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		loops  bool
 		budget string

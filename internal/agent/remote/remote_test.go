@@ -237,6 +237,7 @@ func TestACommandThatIsCancelledHasEndedWhenRunReturns(t *testing.T) {
 
 // A quiet command runs on: both sides say that they are there.
 func TestACommandMayBeQuiet(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t, func(ctx context.Context, _ builtin.Line) (builtin.Ended, error) {
 		select {
 		case <-ctx.Done():
@@ -254,8 +255,10 @@ func TestACommandMayBeQuiet(t *testing.T) {
 // goes on. The caller does not run it again. In the control, the node waits longer, and the
 // command still runs when the caller goes on.
 func TestACutConnectionEndsTheCommand(t *testing.T) {
+	t.Parallel()
 	for name, patient := range map[string]bool{"as it is": false, "control: the node waits for ever": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := newMachine(t, untilCancelled, func(o *remote.ServerOptions) {
 				if patient {
 					o.Silence = time.Hour
@@ -321,8 +324,10 @@ func TestANodeThatLeavesEndsItsCommands(t *testing.T) {
 
 // The active node hangs and reads nothing. The command ends all the same, and so does the server.
 func TestAnActiveNodeThatReadsNothingHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]bool{"it is silent": false, "the node leaves": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			endless := func(ctx context.Context, l builtin.Line) (builtin.Ended, error) {
 				for ctx.Err() == nil {
 					if _, err := l.Output.Write(make([]byte, 64<<10)); err != nil {

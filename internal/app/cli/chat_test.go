@@ -199,6 +199,7 @@ func TestLineThatATerminalTruncatesIsNotSent(t *testing.T) {
 }
 
 func TestChatCanBeLeftWhileTheServerHangs(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 1)
 	hang := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // needed to notice that the client disconnects

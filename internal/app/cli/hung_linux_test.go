@@ -108,6 +108,7 @@ func (h *hungReader) log(t *testing.T) (part health.Part) {
 }
 
 func TestServerWorksWithALogThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	h := serveUnread(t, "serve")
 	// The pipe is full after a few lines, and one write into it does not return.
 	deadline := time.Now().Add(30 * time.Second)
@@ -139,6 +140,7 @@ func TestServerWorksWithALogThatNobodyReads(t *testing.T) {
 
 // Control: if logging waits for the reader, the server soon answers nothing.
 func TestServerWorksWithALogThatNobodyReadsControl(t *testing.T) {
+	t.Parallel()
 	h := serveUnread(t, "blocking")
 	for range 50 {
 		if !h.answers(t, 3*time.Second) {

@@ -227,6 +227,7 @@ func (s *failing) Journal(q db.Queryer, requestID string) ([]session.StoryEntry,
 // The service retries the first failure at once, in the same attempt. The third failure reaches
 // another attempt.
 func TestARequestContinuesAfterTemporaryReadErrorsOfItsJournal(t *testing.T) {
+	t.Parallel()
 	for _, times := range []int32{1, 3} {
 		dir, said := t.TempDir(), make(chan struct{}, 1)
 		r := newRig(t, rigOptions{dir: dir, do: speechless(said)})

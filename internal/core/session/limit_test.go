@@ -30,6 +30,7 @@ func endless(ctx context.Context, _ llm.Request, say func(string)) (chat.Message
 // An answer that never ends is stopped within a second after each limit, and the request asks.
 // TestControlWithoutALimitACallStreamsOn in package agent is the control.
 func TestALimitStopsAnAnswerThatNeverEnds(t *testing.T) {
+	t.Parallel()
 	price := &llm.Price{Output: 1}
 	for name, c := range map[string]struct {
 		limits session.Limits
