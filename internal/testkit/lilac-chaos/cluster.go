@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,13 +40,18 @@ type cluster struct {
 	files string
 	redis *redistest.Server
 	owner *watcher
+	// clocks chooses how wrong the clocks of the nodes are.
+	clocks *rand.Rand
 }
 
 func startCluster(h *host, o options) *cluster {
 	if why := postgrestest.Missing(); why != "" {
 		h.Fatal(why)
 	}
-	c := &cluster{h: h, o: o, files: h.TempDir()}
+	c := &cluster{h: h, o: o, files: h.TempDir(), clocks: rand.New(rand.NewPCG(o.seed, 1))}
+	if o.skew > 0 {
+		makeSkewable(h)
+	}
 	var settings []string
 	if o.control != "async" {
 		settings = append(settings, postgrestest.Synchronous)
@@ -72,7 +78,7 @@ func startCluster(h *host, o options) *cluster {
 		link := faultproxy.Start(h, s.Addr)
 		s.Env = append(s.Env, "LILAC_NODE_URL=http://"+link.Addr)
 		c.nodes, c.between = append(c.nodes, s), append(c.between, link)
-		s.Spawn()
+		c.spawn(s)
 	}
 	c.awaitActive()
 	c.owner = watchOwner(h.Context(), c.primary)
@@ -180,7 +186,7 @@ func (c *cluster) promote() {
 		// Nodes that know of lost commits write no more, until they are started again.
 		for _, s := range c.nodes {
 			c.kill(s)
-			s.Spawn()
+			c.spawn(s)
 		}
 		return
 	}

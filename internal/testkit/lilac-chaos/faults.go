@@ -2,6 +2,8 @@ package main
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"lilac/internal/testkit/discordtest"
@@ -59,17 +61,17 @@ func next(random *rand.Rand, o options) string {
 	case o.without == "recovery":
 		return killActive
 	}
-	total := 0
+	return faultsLike(o.only)[random.IntN(len(faultsLike(o.only)))]
+}
+
+// faultsLike returns the faults whose names begin with a text, each as often as its weight.
+func faultsLike(prefix string) (out []string) {
 	for _, w := range weights {
-		total += w.weight
-	}
-	n := random.IntN(total)
-	for _, w := range weights {
-		if n -= w.weight; n < 0 {
-			return w.fault
+		if strings.HasPrefix(w.fault, prefix) {
+			out = append(out, slices.Repeat([]string{w.fault}, w.weight)...)
 		}
 	}
-	panic("unreachable: n is below the total")
+	return out
 }
 
 // suffer lets a fault happen, waits until a node works again, and returns for how long none
@@ -80,11 +82,11 @@ func (c *cluster) suffer(fault string, random *rand.Rand) time.Duration {
 	switch fault {
 	case killActive:
 		c.kill(active)
-		active.Spawn()
+		c.spawn(active)
 	case killStandby:
 		other := c.others(active)[random.IntN(len(c.nodes)-1)]
 		c.kill(other)
-		other.Spawn()
+		c.spawn(other)
 	case hangActive:
 		active.Pause()
 		c.awaitActiveAmong(c.others(active))
@@ -99,7 +101,7 @@ func (c *cluster) suffer(fault string, random *rand.Rand) time.Duration {
 	case upgradeActive:
 		active.Terminate(c.o.patience)
 		c.discord.Forgotten()
-		active.Spawn()
+		c.spawn(active)
 	case cutDatabase:
 		each(c.links, (*faultproxy.Proxy).Cut)
 	case slowDatabase:

@@ -38,12 +38,14 @@ func main() {
 	flag.IntVar(&o.people, "people", 4, "number of people who write over HTTP")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "`seed` of the order of faults")
 	flag.DurationVar(&o.lease, "lease", 3*time.Second, "duration of the lease; 10s in production")
+	flag.DurationVar(&o.skew, "skew", 0, "how wrong the clocks of the nodes are at most; each node starts with another error, which changes once (builds the nodes with a changed package time, which takes minutes the first time)")
+	flag.StringVar(&o.only, "only", "", "only the faults whose names begin with this `text`, such as \"kill -9\"")
 	flag.StringVar(&o.control, "control", "", "async: the standby of PostgreSQL is asynchronous, so that commits are lost")
 	flag.StringVar(&o.without, "without", "", "safeguards of the program to disable, as `names` separated by commas")
 	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to wait for a node that works, and for the end of all work")
 	flag.BoolVar(&o.verbose, "v", false, "print the log of the nodes after a broken promise")
 	flag.Parse()
-	if flag.NArg() > 0 || o.control != "" && o.control != "async" || o.nodes < 2 || o.people < 1 {
+	if flag.NArg() > 0 || o.control != "" && o.control != "async" || o.nodes < 2 || o.people < 1 || o.skew < 0 || o.only != "" && len(faultsLike(o.only)) == 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -63,9 +65,11 @@ func main() {
 
 type options struct {
 	time, lease, patience time.Duration
+	skew                  time.Duration
 	nodes, people         int
 	seed                  uint64
 	control, without      string
+	only                  string
 	verbose               bool
 }
 
