@@ -27,7 +27,7 @@ func (t *Tx) Ahead(reads func(tx *Tx)) {
 // they travel with the commit, so that the next transaction, if it has these reads, waits for
 // nothing but its own commit. This process is the only one that writes, and a read that follows
 // a write to its tables runs again; therefore, they read the same as at their time. They are
-// dropped if something else waits for the writer: then, throughput matters.
+// dropped if there are many, or if something else waits for the writer: then, throughput matters.
 func (t *Tx) AheadOfNext(reads func(tx *Tx)) { t.foresee(reads, true) }
 
 // Foresee is like [Tx.AheadOfNext], for reads outside of transactions: [Foresight.Read] has them
@@ -39,7 +39,7 @@ type Foresight struct{ reads []*keptRead }
 
 func (t *Tx) foresee(reads func(tx *Tx), next bool) (noted []*keptRead) {
 	c, ok := t.conn.(*postgresConn)
-	if !ok || t.ended || t.announcing || len(t.d.queue) > 0 {
+	if !ok || t.ended || t.announcing || len(t.d.queue) > 0 || len(c.behind) >= aheadMax {
 		return nil
 	}
 	to := readsBehind{next: next}

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// aheadMax bounds the reads that are announced at once.
+	// aheadMax bounds the reads that are announced at once, and, but for the last ones to be
+	// announced, those that travel with a commit.
 	aheadMax = 32
 	// aheadRows bounds the rows of an announced read that are kept. The result of one with more
 	// is dropped, and the read runs again when it follows.
