@@ -13,6 +13,9 @@ func TestUsageShowsWhatEachDayCost(t *testing.T) {
 	t.Parallel()
 	_, p := furnished(t, "", "#/usage", 1100, 900)
 	p.Until("the sums are there", "document.querySelector('.usage .sum')?.innerText === '435 requests · 478,500 tokens · 50 % of the input from a cache · $8.70'")
+	if got, want := webuitest.Eval[string](p, "document.querySelector('.usage .sum + .quiet').innerText"), "Today: 29 requests, 31,900 tokens, $0.58. Yesterday: 28 requests, 30,800 tokens, $0.56."; got != want {
+		t.Errorf("the last days are %q, want %q", got, want)
+	}
 	if n := webuitest.Eval[int](p, "document.querySelectorAll('.chart').length * 100 + document.querySelector('.chart').querySelectorAll('g').length"); n != 530 {
 		t.Errorf("charts and days: %d, want five charts of 30 days", n)
 	}

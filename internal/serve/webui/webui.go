@@ -101,13 +101,13 @@ func accepts(header string) bool {
 
 // Handler serves the page at / and its files below /assets/.
 func Handler() http.Handler {
-	assets := load()
+	assets := sync.OnceValue(load) // 0.8 MB that a server needs only when somebody opens the page
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		a, ok := assets[r.URL.Path]
+		a, ok := assets()[r.URL.Path]
 		switch {
 		case !ok:
 			h.Set("Content-Type", "application/json; charset=utf-8")

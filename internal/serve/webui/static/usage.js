@@ -50,6 +50,7 @@ export function open(root, place, page) {
 const flat = ({ usage, latency, days, ...share }) => ({ ...share, ...usage, ...latency, days: days?.map(flat) });
 
 const tokens = (s) => (s.inputTokens ?? 0) + (s.outputTokens ?? 0);
+const lately = (word, day) => `${word}: ${[plural(day.requests, 'request'), `${count(tokens(day))} tokens`, money(day.costMicros)].filter(Boolean).join(', ')}.`;
 const share = (s) => (s.inputTokens && s.cacheReadTokens ? (100 * s.cacheReadTokens) / s.inputTokens : 0);
 const percent = (n) => (n ? `${Math.round(n)} %` : '');
 const cached = (s) => percent(share(s));
@@ -82,6 +83,7 @@ function draw(used, by) {
   const tables = ['models', 'channels', 'clients', 'rules'].filter((kind) => used[kind]?.length);
   return [
     el('p', { className: 'sum' }, facts.filter(Boolean).join(' · ')),
+    el('p', { className: 'quiet' }, ['Today', 'Yesterday'].map((word, i) => lately(word, days.at(-1 - i))).join(' ')),
     ...(used.partial ? [el('p', { className: 'quiet' }, 'There are too many requests; the oldest are missing.')] : []),
     ...(series[0].name ? [legend(series)] : []),
     ...measures.map((m) => chart(m, series, days)),
