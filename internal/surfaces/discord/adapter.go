@@ -24,12 +24,11 @@ type Adapter struct {
 	history      *history
 	writer       *writer
 	attachments  *attachments
-	pipeline     *pipeline
 	guilds       *guildSync
 	backfill     *backfiller
 	interactions *interactions
 	registrar    *registrar
-	gateway      *gateway
+	connections  *connections
 }
 
 var (
@@ -52,12 +51,15 @@ func New(o Options) *Adapter {
 	guilds := newGuildSync(o, status, client, directory)
 	registrar := newRegistrar(o, status, client)
 	interactions := newInteractions(o, directory, recorder, writer)
-	pipeline := newPipeline(o, status, recorder, guilds, refused, gaps, registrar.changed)
+	open := func(on *shard, turn chan struct{}) (*gateway, *pipeline) {
+		p := newPipeline(o, status, on, recorder, guilds, refused, gaps, registrar.changed)
+		return &gateway{o: o, status: status, shard: on, client: client, pipeline: p, interactions: interactions, guilds: guilds, turn: turn}, p
+	}
 	return &Adapter{
 		o: o, status: status, client: client, directory: directory, history: history, writer: writer, attachments: attachments,
-		pipeline: pipeline, guilds: guilds, interactions: interactions, registrar: registrar,
-		backfill: &backfiller{o: o, status: status, client: client, directory: directory, history: history, recorder: recorder, guilds: guilds, changed: gaps},
-		gateway:  &gateway{o: o, status: status, client: client, pipeline: pipeline, interactions: interactions, guilds: guilds},
+		guilds: guilds, interactions: interactions, registrar: registrar,
+		backfill:    &backfiller{o: o, status: status, client: client, directory: directory, history: history, recorder: recorder, guilds: guilds, changed: gaps},
+		connections: &connections{o: o, status: status, client: client, open: open},
 	}
 }
 
@@ -86,15 +88,13 @@ func (a *Adapter) Run(ctx context.Context) error {
 		return err
 	}
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.gateway.run(running) })
-	group.Go(func() error { return a.pipeline.run(running) })
+	group.Go(func() error { return a.connections.run(running) })
 	group.Go(func() error { return a.backfill.run(running) })
 	group.Go(func() error { return a.interactions.run(running) })
 	group.Go(func() error { return a.registrar.run(running) })
 	group.Go(func() error { return a.guilds.run(running) })
 	group.Go(func() error { return a.probeToken(running) })
 	err = group.Wait()
-	a.pipeline.wait()
 	if ctx.Err() != nil {
 		return nil // events that were not stored arrive again when the session resumes
 	}

@@ -22,6 +22,8 @@ type connection struct {
 	conn    *websocket.Conn
 	// at is owned by the reader.
 	at *position
+	// identified is called when a new session was asked for.
+	identified func()
 	// prepare uses a context that outlives the connection, because an event that
 	// is being prepared is not received again.
 	prepare func(*dispatch)
@@ -100,10 +102,16 @@ func (c *connection) handshake(ctx context.Context, helpers *sync.WaitGroup) (di
 	if err := c.gateway.spendIdentifyBudget(ctx); err != nil {
 		return disconnect{}, err
 	}
-	return disconnect{}, c.write(opIdentify, map[string]any{
+	identify := map[string]any{
 		"token": token, "intents": intents,
 		"properties": map[string]string{"os": runtime.GOOS, "browser": "lilac", "device": "lilac"},
-	})
+	}
+	if on := c.gateway.shard; on.count > 1 { // other servers of the protocol may not know the field
+		identify["shard"] = []int{on.id, on.count}
+	}
+	err = c.write(opIdentify, identify)
+	c.identified()
+	return disconnect{}, err
 }
 
 // sendHeartbeats sends heartbeats, the first after a random part of the interval
@@ -163,12 +171,12 @@ func (c *connection) write(op int, data any) error {
 func (c *connection) handle(ctx context.Context, f frame) (disconnect, error) {
 	switch f.Op {
 	case opDispatch:
-		c.gateway.status.noteHeartbeat()
+		c.gateway.shard.noteSignal()
 		return disconnect{}, c.dispatch(ctx, f)
 	case opHeartbeat:
 		return disconnect{}, c.heartbeat()
 	case opHeartbeatAck:
-		c.gateway.status.noteHeartbeat()
+		c.gateway.shard.noteSignal()
 		c.unacknowledged.Store(false)
 	case opReconnect:
 		return disconnect{reconnect: true}, nil
@@ -199,7 +207,7 @@ func (c *connection) dispatch(ctx context.Context, f frame) error {
 		c.liveSince = time.Now()
 	case "RESUMED":
 		c.liveSince = time.Now()
-		c.gateway.status.setLive()
+		c.gateway.shard.setLive()
 		c.gateway.guilds.changed.notify() // a resumed session does not list the servers
 	}
 	if next.seq <= c.at.seq && next.session == c.at.session {

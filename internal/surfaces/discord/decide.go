@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"errors"
 	"time"
 
 	"lilac/internal/foundation/fault"
@@ -59,6 +60,32 @@ func (b IdentifyBudget) spend(now time.Time, limit IdentifyLimit) (IdentifyBudge
 	return IdentifyBudget{Tokens: tokens - 1, AsOf: now.UnixMilli()}, 0
 }
 
+// shared returns the limit of all connections of a bot together. Discord's limit
+// of a day stays the same ("Gateway", session start limit object), so that no more
+// than four connections have as much as one: 80 + 24 h / 125 s = 771 sessions.
+func (l IdentifyLimit) shared(connections int) IdentifyLimit {
+	n := min(connections, 4)
+	l.Burst, l.Every = l.Burst*n, l.Every/time.Duration(n)
+	return l
+}
+
+// maxShards bounds how many connections a bot has: enough for 40,000 servers.
+const maxShards = 16
+
+// decideShards returns how many connections a bot needs that is in too many servers
+// for those that it has. Discord recommends a number; if that is not more, twice as
+// many are tried.
+func decideShards(have, recommended int) (int, error) {
+	need := recommended
+	if need <= have {
+		need = 2 * have
+	}
+	if need > maxShards {
+		return 0, fault.New(fault.Denied, "The bot is in too many servers: it needs %d connections to Discord, and Lilac keeps at most %d.", need, maxShards)
+	}
+	return need, nil
+}
+
 // disconnect describes how a connection to the gateway ended.
 type disconnect struct {
 	// code is the close code, 0 for an abrupt end.
@@ -90,6 +117,7 @@ type reconnection struct {
 //	end of the connection                next attempt
 //	------------------------------------ -----------------------------------
 //	close code without reconnection      none: fatal
+//	too many servers (4010, 4011)        none: more connections are needed
 //	invalid session, code 4007 or 4009   new session, after a backoff
 //	reconnect requested, first in a row  resume at once
 //	anything else                        resume, after a backoff
@@ -136,7 +164,7 @@ func fatalClose(code int) error {
 	case closeAuthenticationFailed:
 		return errBadToken
 	case closeInvalidShard, closeShardingRequired:
-		return fault.New(fault.Denied, "The bot is in too many servers for one connection, which Lilac does not support.")
+		return errTooManyServers
 	case closeInvalidVersion:
 		return fault.New(fault.Invalid, "Discord no longer supports the gateway version that Lilac uses. Update Lilac.")
 	case closeInvalidIntents:
@@ -146,5 +174,8 @@ func fatalClose(code int) error {
 	}
 	return nil
 }
+
+// errTooManyServers means that the servers of the bot need more connections.
+var errTooManyServers = errors.New("the bot is in too many servers for its connections")
 
 var errBadToken = fault.New(fault.Unauthenticated, "Discord rejected the bot's token. On https://discord.com/developers/applications, select the application, then Bot, then “Reset Token”. Set DISCORD_TOKEN to the new token and restart Lilac.")

@@ -19,6 +19,7 @@
 //
 // [Adapter] implements [surface.Adapter] and owns the parts:
 //
+//	connections   keeps as many as the servers need           connections.go, shard.go
 //	gateway       keeps one connection; reads events          gateway.go, connection.go
 //	pipeline      stores events in order                      pipeline.go
 //	recorder      turns messages into rows and events         recorder.go, incoming.go, threads.go
@@ -38,17 +39,17 @@
 // All methods of [Adapter] are safe for concurrent use. [Adapter.Run] owns every
 // goroutine and waits for all of them:
 //
-//   - gateway: one goroutine reads the connection, one sends heartbeats.
-//   - pipeline: up to maxPreparing goroutines prepare messages (REST calls,
-//     downloads) while one goroutine stores the results in the order of the
-//     gateway. The queue between them holds maxQueued events.
+//   - gateway, for each connection: one goroutine reads it, one sends heartbeats.
+//   - pipeline, for each connection: up to maxPreparing goroutines prepare messages
+//     (REST calls, downloads) while one goroutine stores the results in the order
+//     of the gateway. The queue between them holds maxQueued events.
 //   - guildSync, backfiller, registrar, token probe: one goroutine each, woken by
 //     a [signal].
 //   - interactions: interactionWorkers goroutines and a queue of maxInteractions,
 //     because Discord wants an acknowledgment within three seconds.
 //
-// Locks: status.mu, channelCache.mu, roleCache.mu, starters.mu, refusals.mu, nonces.mu, guildSync.mu,
-// limiter.mu, and connection.writing are leaves: no code takes another lock
+// Locks: status.mu, shard.mu, channelCache.mu, roleCache.mu, starters.mu, refusals.mu, nonces.mu,
+// guildSync.mu, limiter.mu, and connection.writing are leaves: no code takes another lock
 // while it holds one of them. A bucket's turn is held during a REST call and
 // comes before limiter.mu. No lock is held during a transaction or a REST call.
 package discord

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -70,29 +71,31 @@ type position struct {
 	seq                int64
 }
 
-// gateway keeps one connection to Discord's gateway. The library has a gateway
+// gateway keeps the connection of a shard to Discord's gateway. The library has a gateway
 // client too, but it acknowledges an event before its handler has stored it, and
 // reconnects on its own; see the decision page on the Discord library.
 type gateway struct {
 	o            Options
 	status       *status
+	shard        *shard
 	client       *client
 	pipeline     *pipeline
 	interactions *interactions
 	guilds       *guildSync
+	// turn is held while a session begins: Discord lets one begin at a time.
+	turn chan struct{}
 }
 
-// run reconnects until ctx ends or a connection is impossible.
-func (g *gateway) run(ctx context.Context) error {
-	state := g.status.snapshot()
-	at := position{session: state.SessionID, resumeURL: state.ResumeURL, seq: state.Sequence}
+// run reconnects until ctx ends or a connection is impossible. It begins with the
+// stored position.
+func (g *gateway) run(ctx context.Context, at position) error {
 	failures := 0
 	for {
 		end := g.connect(ctx, &at)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		g.status.setDisconnected(end.err)
+		g.shard.setDisconnected(end.err)
 		if fault.KindOf(end.err) == fault.Unauthenticated {
 			return end.err
 		}
@@ -111,7 +114,7 @@ func (g *gateway) run(ctx context.Context) error {
 		if failures >= maxResumeFailures {
 			level = slog.LevelWarn
 		}
-		g.o.Logger.Log(ctx, level, "the connection to Discord ended", "error", end.err, "wait", next.wait.String(), "resume", at.session != "")
+		g.o.Logger.Log(ctx, level, "the connection to Discord ended", "error", end.err, "wait", next.wait.String(), "resume", at.session != "", "shard", g.shard.id)
 		if !delay.Wait(ctx, next.wait) {
 			return ctx.Err()
 		}
@@ -120,10 +123,14 @@ func (g *gateway) run(ctx context.Context) error {
 
 // connect holds one connection until it ends.
 func (g *gateway) connect(ctx context.Context, at *position) disconnect {
+	identified := func() {}
 	if at.session == "" {
-		if err := g.waitForIdentifyBudget(ctx); err != nil {
+		done, err := g.waitForTurn(ctx)
+		if err != nil {
 			return disconnect{err: err}
 		}
+		defer done()
+		identified = done
 	}
 	address, err := g.address(ctx, at)
 	if err != nil {
@@ -138,7 +145,7 @@ func (g *gateway) connect(ctx context.Context, at *position) disconnect {
 		return disconnect{err: fmt.Errorf("dial the gateway: %w", err), dialFailed: true}
 	}
 	conn.SetReadLimit(maxFrame)
-	c := &connection{gateway: g, conn: conn, at: at, prepare: func(d *dispatch) { g.pipeline.prepare(ctx, d) }}
+	c := &connection{gateway: g, conn: conn, at: at, identified: identified, prepare: func(d *dispatch) { g.pipeline.prepare(ctx, d) }}
 	return c.run(ctx)
 }
 
@@ -173,10 +180,28 @@ func (g *gateway) address(ctx context.Context, at *position) (string, error) {
 	return u.String(), nil
 }
 
-// waitForIdentifyBudget waits until a new session may begin.
+func (g *gateway) identifyLimit() IdentifyLimit { return g.o.IdentifyLimit.shared(g.shard.count) }
+
+// waitForTurn waits until a new session may begin. The caller calls done once it has
+// begun, or cannot begin.
+func (g *gateway) waitForTurn(ctx context.Context) (done func(), err error) {
+	select {
+	case g.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	done = sync.OnceFunc(func() { <-g.turn })
+	if err := g.waitForIdentifyBudget(ctx); err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// waitForIdentifyBudget waits until the limit allows a new session.
 func (g *gateway) waitForIdentifyBudget(ctx context.Context) error {
 	for {
-		_, wait := g.status.snapshot().Budget.spend(time.Now(), g.o.IdentifyLimit)
+		_, wait := g.status.snapshot().Budget.spend(time.Now(), g.identifyLimit())
 		if wait == 0 {
 			return nil
 		}
@@ -192,7 +217,7 @@ func (g *gateway) waitForIdentifyBudget(ctx context.Context) error {
 // spendIdentifyBudget stores that a session begins. An attempt that fails before
 // costs nothing.
 func (g *gateway) spendIdentifyBudget(ctx context.Context) error {
-	budget, wait := g.status.spendIdentify(g.o.IdentifyLimit)
+	budget, wait := g.status.spendIdentify(g.identifyLimit())
 	if wait > 0 {
 		return errors.New("another gateway session began meanwhile")
 	}

@@ -72,18 +72,18 @@ func faults(w *world) []func() {
 	}
 }
 
-// talk posts messages during faults and returns how many were lost and how many were duplicated. It
-// uses fake time.
-func talk(t *testing.T, rounds int, change func(*discord.Options)) (missing, twice int) {
+// talk posts messages in a number of servers during faults and returns how many were lost and how many
+// were duplicated. It uses fake time.
+func talk(t *testing.T, rounds, servers int, change func(*discord.Options)) (missing, twice int) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
+		w, channels := inManyServers(t, servers)
 		o := w.options()
 		change(&o)
 		w.connected(o)
 		bad := faults(w)
 		said := 0
 		say := func() {
-			w.server.Say(w.channel, w.ann, fmt.Sprintf("message %d", said), discordtest.SayOptions{})
+			w.server.Say(channels[said%len(channels)], w.ann, fmt.Sprintf("message %d", said), discordtest.SayOptions{})
 			said++
 		}
 		for round := range rounds {
@@ -113,11 +113,13 @@ func TestNoMessageIsLostOrHeardTwiceAcrossFaults(t *testing.T) {
 	if long() {
 		rounds = 500
 	}
-	if missing, twice := talk(t, rounds, func(*discord.Options) {}); missing != 0 || twice != 0 {
-		t.Errorf("%d lost, %d heard twice", missing, twice)
+	for _, servers := range []int{1, 3} { // with a connection for each
+		if missing, twice := talk(t, rounds, servers, func(*discord.Options) {}); missing != 0 || twice != 0 {
+			t.Errorf("in %d servers: %d lost, %d heard twice", servers, missing, twice)
+		}
 	}
 	// Without the backfill, the same faults lose messages.
-	if missing, _ := talk(t, 12, func(o *discord.Options) { o.BackfillMessages = 0 }); missing == 0 {
+	if missing, _ := talk(t, 12, 1, func(o *discord.Options) { o.BackfillMessages = 0 }); missing == 0 {
 		t.Error("without the histories nothing was lost: the test shows nothing")
 	}
 }

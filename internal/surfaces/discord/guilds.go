@@ -13,8 +13,8 @@ import (
 const maxReconciled = 50
 
 // guildSync keeps the cached servers ("guilds") and channels up to date, and
-// opens gaps for messages that were missed. Events are applied by the reader's
-// goroutine; run refreshes servers in a goroutine of its own.
+// opens gaps for messages that were missed. Events are applied by the readers'
+// goroutines; run refreshes servers in a goroutine of its own.
 type guildSync struct {
 	o         Options
 	status    *status
@@ -37,8 +37,9 @@ func newGuildSync(o Options, s *status, c *client, d *directory) *guildSync {
 // conversations and in the recently used channels, where messages may have been
 // missed, edited, or deleted, also in threads that were archived since. Gaps in
 // the other channels of servers follow with their GUILD_CREATE.
-func (g *guildSync) onReady(w wireReady) func(*db.Tx) error {
-	heardAt := g.status.setIdentity(w)
+func (g *guildSync) onReady(on *shard, w wireReady) func(*db.Tx) error {
+	g.status.setIdentity(w)
+	heardAt := on.begin()
 	return func(tx *db.Tx) error {
 		if err := g.o.Tables.Messages.PutUser(tx, Platform, surface.User{ID: w.User.ID, Name: w.User.name(nil), Bot: true}); err != nil {
 			return err
@@ -47,6 +48,7 @@ func (g *guildSync) onReady(w wireReady) func(*db.Tx) error {
 		if err != nil {
 			return err
 		}
+		sessions = slices.DeleteFunc(sessions, func(s surface.Session) bool { return !on.has(s.GuildID) })
 		oldest, listed := tx.Now().Add(-g.o.BackfillAge).UnixMilli(), g.directory.allow.Load().AllowedChannelIDs
 		for i, s := range sessions { // most recently used first
 			recent := i < maxReconciled && s.UpdatedAt >= oldest || s.Kind == surface.Thread && slices.Contains(listed, s.ChannelID)
@@ -65,12 +67,12 @@ func (g *guildSync) onReady(w wireReady) func(*db.Tx) error {
 // event for those ("Threads", active & archived threads). Hidden channels are
 // listed too; requests for them would be refused, and too many of those lead to
 // a ban.
-func (g *guildSync) onGuild(w wireGuild) func(*db.Tx) error {
+func (g *guildSync) onGuild(on *shard, w wireGuild) func(*db.Tx) error {
 	allowed := g.directory.remember(slices.Concat(w.Channels, w.Threads), w.ID)
 	if len(w.Roles) > 0 {
 		g.directory.roles.put(w.ID, w.managedRole(g.status.selfID()))
 	}
-	since := g.status.missed()
+	since := on.missed()
 	if since > 0 {
 		since = max(since, millis(w.JoinedAt)) // nothing was missed before the bot joined
 	}

@@ -137,7 +137,7 @@ func (h *history) findNonce(ctx context.Context, channelID, nonce string, notBef
 	if fault.KindOf(err) != fault.NotFound {
 		return surface.Message{}, false, err
 	}
-	if !h.status.isCaughtUp() {
+	if !h.status.caughtUp() {
 		return surface.Message{}, false, fault.New(fault.Unavailable, "Discord is not connected, so its missed events are unknown.")
 	}
 	return h.searchNonce(ctx, channelID, nonce, notBefore)

@@ -43,6 +43,7 @@ type dispatch struct {
 type pipeline struct {
 	o        Options
 	status   *status
+	shard    *shard
 	recorder *recorder
 	guilds   *guildSync
 	refused  *refusals
@@ -55,9 +56,9 @@ type pipeline struct {
 	preparing sync.WaitGroup
 }
 
-func newPipeline(o Options, s *status, r *recorder, g *guildSync, refused *refusals, gaps, commands signal) *pipeline {
+func newPipeline(o Options, s *status, on *shard, r *recorder, g *guildSync, refused *refusals, gaps, commands signal) *pipeline {
 	return &pipeline{
-		o: o, status: s, recorder: r, guilds: g, refused: refused, gaps: gaps, commands: commands,
+		o: o, status: s, shard: on, recorder: r, guilds: g, refused: refused, gaps: gaps, commands: commands,
 		queue: make(chan *dispatch, maxQueued), slots: make(chan struct{}, maxPreparing),
 	}
 }
@@ -98,9 +99,9 @@ func (p *pipeline) effectOf(ctx context.Context, d *dispatch) func(*db.Tx) error
 	}
 	switch d.kind {
 	case "READY":
-		return decodeInto(ctx, p, d, p.guilds.onReady)
+		return decodeInto(ctx, p, d, func(w wireReady) func(*db.Tx) error { return p.guilds.onReady(p.shard, w) })
 	case "GUILD_CREATE":
-		return decodeInto(ctx, p, d, p.guilds.onGuild)
+		return decodeInto(ctx, p, d, func(w wireGuild) func(*db.Tx) error { return p.guilds.onGuild(p.shard, w) })
 	case "GUILD_DELETE":
 		return decodeInto(ctx, p, d, p.guilds.onGuildDelete)
 	case "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE", "GUILD_MEMBER_UPDATE":
@@ -173,7 +174,7 @@ func (p *pipeline) run(ctx context.Context) error {
 				return err
 			}
 			if d.kind == "READY" || d.kind == "RESUMED" {
-				p.status.setCaughtUp()
+				p.shard.setCaughtUp()
 			}
 		}
 	}
@@ -215,16 +216,20 @@ func (p *pipeline) savePosition(tx *db.Tx, d *dispatch) error {
 		state = GatewayState{Account: current.Account, Budget: current.Budget}
 	}
 	state.Self, state.ApplicationID, state.Commands = current.Self, current.ApplicationID, current.Commands
-	state.SessionID, state.ResumeURL, state.Sequence, state.HeardAt = d.session, d.resumeURL, d.seq, tx.Now().UnixMilli()
-	return p.o.Tables.Gateway.SaveGateway(tx, state)
+	shards := state.Shards()
+	if len(shards) != p.shard.count {
+		shards = make([]ShardState, p.shard.count) // the state was that of another account
+	}
+	shards[p.shard.id] = ShardState{SessionID: d.session, ResumeURL: d.resumeURL, Sequence: d.seq, HeardAt: tx.Now().UnixMilli()}
+	return p.o.Tables.Gateway.SaveGateway(tx, state.WithShards(shards))
 }
 
 // stored applies a committed event to memory and wakes the goroutines that
 // depend on it.
 func (p *pipeline) stored(d *dispatch) {
-	p.status.noteStored()
+	p.shard.noteStored()
 	if d.kind == "READY" {
-		p.status.setLive() // only once it is stored: a crash would have lost the session
+		p.shard.setLive() // only once it is stored: a crash would have lost the session
 	}
 	if d.kind == "READY" || d.kind == "GUILD_CREATE" {
 		p.gaps.notify()

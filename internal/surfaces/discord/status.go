@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,32 +13,17 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// silentAfter is how long the gateway may send nothing, neither events nor
-// heartbeat acknowledgments, before the adapter is unhealthy. Discord
-// acknowledges a heartbeat at least every 42 seconds (maxHeartbeat), so a check
-// that runs every few seconds finds a dead connection within 90.
-const silentAfter = 80 * time.Second
-
 // status knows the bot's identity, the gateway state in memory, and the health
-// of the connection. It is safe for concurrent use.
+// of the connections. It is safe for concurrent use.
 type status struct {
 	mu    sync.Mutex
 	state GatewayState
 	// identified reports that state.Self is known.
 	identified bool
-	// lastSignal is when the gateway last sent anything; live, that a session was
-	// started or resumed since the process began.
-	lastSignal time.Time
-	live       bool
-	// lastError is why the last connection ended, nil while a session is live;
-	// fatal, why there will be no further connection.
-	lastError, fatal error
-	// caughtUp reports that a session is live and all events that it replayed are
-	// stored.
-	caughtUp bool
-	// missedSince is when the last event before the current session was stored
-	// (Unix milliseconds), 0 if there was none.
-	missedSince int64
+	// shards are the connections, none before the adapter runs.
+	shards []*shard
+	// fatal is why there will be no further connection.
+	fatal error
 }
 
 // load reads the state of the token's account that survived a restart.
@@ -78,50 +64,26 @@ func (s *status) selfID() string {
 }
 
 // setIdentity applies the start of a session.
-func (s *status) setIdentity(w wireReady) (heardAt int64) {
+func (s *status) setIdentity(w wireReady) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Self = surface.User{ID: w.User.ID, Name: w.User.name(nil), Bot: true}
 	s.state.ApplicationID = w.Application.ID
 	s.identified = w.User.ID != ""
-	s.missedSince = s.state.HeardAt
-	return s.missedSince
 }
 
-// missed returns since when events may have been missed (Unix milliseconds), 0
-// before the very first session.
-func (s *status) missed() int64 {
+// setShardStates replaces the stored states of the connections.
+func (s *status) setShardStates(all []ShardState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.missedSince
+	s.state = s.state.WithShards(all)
 }
 
-// noteStored records that an event was stored.
-func (s *status) noteStored() {
+// setShards replaces the connections.
+func (s *status) setShards(all []*shard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state.HeardAt = time.Now().UnixMilli()
-}
-
-// noteHeartbeat records that the gateway sent something.
-func (s *status) noteHeartbeat() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastSignal = time.Now()
-}
-
-// setLive records that a session was started or resumed.
-func (s *status) setLive() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.live, s.lastError = true, nil
-}
-
-// setDisconnected records why the connection ended.
-func (s *status) setDisconnected(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastError, s.caughtUp = err, false
+	s.shards = all
 }
 
 // setFatal records why the adapter stopped for good.
@@ -131,17 +93,11 @@ func (s *status) setFatal(err error) {
 	s.fatal = err
 }
 
-// setCaughtUp records that the replayed events are stored.
-func (s *status) setCaughtUp() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.caughtUp = true
-}
-
-func (s *status) isCaughtUp() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.caughtUp
+// caughtUp reports that all connections have a session, and that all events that
+// the sessions replayed are stored.
+func (s *status) caughtUp() bool {
+	shards, _ := s.connections()
+	return len(shards) > 0 && !slices.ContainsFunc(shards, func(c *shard) bool { return !c.caughtUp() })
 }
 
 // setCommands records the hash of the registered commands.
@@ -162,22 +118,26 @@ func (s *status) spendIdentify(limit IdentifyLimit) (IdentifyBudget, time.Durati
 	return budget, wait
 }
 
-// health returns why the gateway delivers nothing, nil if it is healthy. It
-// checks that the gateway has sent something, not that a socket is open. Before
-// the first session of the process nothing is healthy: messages that were sent
-// before a bot's very first session never arrive.
-func (s *status) health() error {
+// connections returns the connections, and why there will be none.
+func (s *status) connections() (all []*shard, fatal error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch silence := time.Since(s.lastSignal); {
-	case s.fatal != nil:
-		return s.fatal
-	case !s.live && s.lastError != nil:
-		return fault.Wrap(fault.Unavailable, s.lastError, "Discord cannot be reached.")
-	case !s.live:
+	return s.shards, s.fatal
+}
+
+// health returns why events may be missing, nil if all connections are healthy.
+func (s *status) health() error {
+	shards, fatal := s.connections()
+	switch {
+	case fatal != nil:
+		return fatal
+	case len(shards) == 0:
 		return fault.New(fault.Unavailable, "Discord is not connected yet.")
-	case silence > silentAfter:
-		return fault.Wrap(fault.Unavailable, s.lastError, "Discord has sent nothing for %s.", silence.Round(time.Second))
+	}
+	for _, c := range shards {
+		if err := c.health(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -120,20 +120,38 @@ type InteractionTable interface {
 type GatewayState struct {
 	// Account is a hash of the token. State of another account is discarded.
 	Account string `json:"account"`
-	// SessionID, ResumeURL and Sequence resume the gateway session after the
-	// last stored event.
-	SessionID string       `json:"sessionId,omitempty"`
-	ResumeURL string       `json:"resumeUrl,omitempty"`
-	Sequence  int64        `json:"sequence,omitempty"`
-	Self      surface.User `json:"self"`
+	// ShardState is that of the first connection, MoreShards of the others.
+	ShardState
+	MoreShards []ShardState `json:"moreShards,omitempty"`
+	Self       surface.User `json:"self"`
 	// ApplicationID identifies the bot's application.
 	ApplicationID string `json:"applicationId,omitempty"`
-	// HeardAt is when the last event was stored (Unix milliseconds).
-	HeardAt int64 `json:"heardAt,omitempty"`
 	// Commands is a hash of the commands that are registered with Discord.
 	Commands string `json:"commands,omitempty"`
 	// Budget limits new gateway sessions.
 	Budget IdentifyBudget `json:"budget"`
+}
+
+// ShardState is what one connection needs after a restart.
+type ShardState struct {
+	// SessionID, ResumeURL and Sequence resume the gateway session after the
+	// last stored event.
+	SessionID string `json:"sessionId,omitempty"`
+	ResumeURL string `json:"resumeUrl,omitempty"`
+	Sequence  int64  `json:"sequence,omitempty"`
+	// HeardAt is when the last event was stored (Unix milliseconds).
+	HeardAt int64 `json:"heardAt,omitempty"`
+}
+
+// Shards returns the states of all connections.
+func (g GatewayState) Shards() []ShardState {
+	return append([]ShardState{g.ShardState}, g.MoreShards...)
+}
+
+// WithShards replaces the states of all connections, of which there is at least one.
+func (g GatewayState) WithShards(all []ShardState) GatewayState {
+	g.ShardState, g.MoreShards = all[0], all[1:]
+	return g
 }
 
 // Gap is a part of a channel's history that the gateway did not deliver.

@@ -37,9 +37,11 @@ type world struct {
 	identifyLimit discord.IdentifyLimit
 	server        *discordtest.Server
 	guild         string
-	channel       string
-	ann           discordtest.User
-	bob           discordtest.User
+	// allowed lists the servers where the bot listens.
+	allowed []string
+	channel string
+	ann     discordtest.User
+	bob     discordtest.User
 
 	dir    string
 	db     *db.DB
@@ -60,6 +62,7 @@ func newWorld(t testing.TB, o discordtest.Options) *world {
 	}
 	w.ann, w.bob = w.server.User("Ann"), w.server.User("Bob")
 	w.guild = w.server.Guild("home", w.ann, w.bob)
+	w.allowed = []string{w.guild}
 	w.channel = w.server.Channel(w.guild, "general")
 	w.open()
 	t.Cleanup(w.close)
@@ -102,7 +105,7 @@ func (w *world) options() discord.Options {
 	w.t.Cleanup(dial.CloseIdleConnections)
 	return discord.Options{
 		Config: discord.Config{
-			Token: discordtest.DefaultToken, APIURL: w.server.APIURL, Allowed: discord.Allowed{AllowedGuildIDs: []string{w.guild}},
+			Token: discordtest.DefaultToken, APIURL: w.server.APIURL, Allowed: discord.Allowed{AllowedGuildIDs: w.allowed},
 			BackfillAge: 24 * time.Hour, BackfillMessages: 200,
 			AttachmentBytes: 1 << 20, AttachmentHosts: []string{hostOf(w.server.URL)},
 		},

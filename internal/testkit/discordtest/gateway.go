@@ -43,6 +43,7 @@ const (
 	closeRateLimited      = 4008
 	closeTimedOut         = 4009
 	closeInvalidShard     = 4010
+	closeShardsRequired   = 4011
 	closeVersion          = 4012
 	closeInvalidIntents   = 4013
 	closeDisallowed       = 4014
@@ -73,6 +74,8 @@ type gateway struct {
 type Identify struct {
 	At      time.Time
 	Intents int
+	// Shard is the connection's number and the number of all; {0, 1} if the client named none.
+	Shard [2]int
 	// Accepted is false if the server answered with a close code or with Invalid Session
 	// (op 9).
 	Accepted bool
@@ -83,6 +86,7 @@ type Identify struct {
 type session struct {
 	id      string
 	intents int
+	shard   shard
 	log     []json.RawMessage // sequence numbers 1, 2, …
 	conn    *conn
 }

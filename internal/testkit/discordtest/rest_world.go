@@ -21,7 +21,7 @@ func getGatewayBot(c *call) answer {
 		}
 	}
 	return ok(object{
-		"url": c.s.GatewayURL, "shards": 1,
+		"url": c.s.GatewayURL, "shards": c.s.world.recommendedShards(c.s.o.GuildsPerShard),
 		"session_start_limit": object{
 			"total": c.s.o.IdentifiesPerDay, "remaining": max(0, c.s.o.IdentifiesPerDay-today), "reset_after": 24 * 60 * 60 * 1000, "max_concurrency": 1,
 		},

@@ -42,6 +42,9 @@ type Options struct {
 	// seconds (Gateway, "Session Start Limit Object"). The server answers an earlier
 	// identify with Invalid Session. Zero disables the check.
 	IdentifyEvery time.Duration
+	// GuildsPerShard is how many guilds one connection may have; an identify with more is
+	// closed with code 4011. Zero means 2,500 (Gateway, "Sharding").
+	GuildsPerShard int
 	// ResumeURL is the resume_gateway_url in Ready. Empty means GatewayURL.
 	ResumeURL string
 	// ReadyFields replace fields of Ready, for servers that send others.
@@ -121,6 +124,7 @@ func Start(o Options) (*Server, error) {
 	o.Token = cmp.Or(o.Token, DefaultToken)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 41250*time.Millisecond)
 	o.IdentifiesPerDay = cmp.Or(o.IdentifiesPerDay, 1000)
+	o.GuildsPerShard = cmp.Or(o.GuildsPerShard, 2500)
 	o.NonceWindow = cmp.Or(o.NonceWindow, 3*time.Minute)
 	o.AnswerWithin = cmp.Or(o.AnswerWithin, answerWithin)
 	o.GlobalPerSecond = cmp.Or(o.GlobalPerSecond, 50)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -42,12 +41,15 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 		return
 	}
 	now := s.o.Now()
-	id := Identify{At: now}
+	id := Identify{At: now, Shard: [2]int{0, 1}}
+	if in.Shard != nil {
+		id.Shard = *in.Shard
+	}
 	if in.Intents != nil {
 		id.Intents = *in.Intents
 	}
 	before := s.gateway.identifies
-	code, reason := c.refuseIdentify(in.Token, in.Intents, in.Shard, now)
+	code, reason := c.refuseIdentify(in.Token, in.Intents, id.Shard, now)
 	tooSoon := len(before) > 0 && s.o.IdentifyEvery > 0 && now.Sub(before[len(before)-1].At) < s.o.IdentifyEvery
 	id.Accepted = code == 0 && !tooSoon
 	if len(before) < maxRecorded {
@@ -64,22 +66,16 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 	if c.dropNextLocked() {
 		return
 	}
-	ss := &session{id: fmt.Sprintf("session-%s", s.mintLocked()), intents: id.Intents, conn: c}
+	ss := &session{id: fmt.Sprintf("session-%s", s.mintLocked()), intents: id.Intents, shard: shard(id.Shard), conn: c}
 	s.gateway.sessions[ss.id] = ss
 	c.session = ss
 	guilds := []object{}
-	for _, g := range slices.SortedFunc(maps.Keys(s.world.guilds), compareIDs) {
-		if s.world.guilds[g].members[s.world.bot.ID] != nil {
-			guilds = append(guilds, object{"id": g, "unavailable": true})
-		}
-	}
-	shard := [2]int{0, 1}
-	if in.Shard != nil {
-		shard = *in.Shard
+	for _, g := range s.world.guildsOf(ss.shard) {
+		guilds = append(guilds, object{"id": g, "unavailable": true})
 	}
 	ready := object{
 		"v": 10, "user": s.world.bot.wire(), "guilds": guilds, "session_id": ss.id, "resume_gateway_url": s.o.ResumeURL,
-		"shard": shard, "application": object{"id": s.world.applicationID, "flags": s.applicationFlags()}, "private_channels": []object{},
+		"shard": id.Shard, "application": object{"id": s.world.applicationID, "flags": s.applicationFlags()}, "private_channels": []object{},
 	}
 	maps.Copy(ready, s.o.ReadyFields)
 	ss.append("READY", ready)
@@ -91,7 +87,7 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 }
 
 // refuseIdentify returns the close code with which Discord rejects an identify, or 0.
-func (c *conn) refuseIdentify(token string, intents *int, shard *[2]int, now time.Time) (int, string) {
+func (c *conn) refuseIdentify(token string, intents *int, on shard, now time.Time) (int, string) {
 	s := c.s
 	today := 0
 	for _, id := range s.gateway.identifies {
@@ -111,8 +107,10 @@ func (c *conn) refuseIdentify(token string, intents *int, shard *[2]int, now tim
 		s.o.WithoutMembers && *intents&intentMembers != 0,
 		*intents&intentPresences != 0:
 		return closeDisallowed, "Disallowed intent(s)."
-	case shard != nil && (shard[1] < 1 || shard[0] < 0 || shard[0] >= shard[1]):
+	case on[1] < 1 || on[0] < 0 || on[0] >= on[1]:
 		return closeInvalidShard, "Invalid shard."
+	case len(s.world.guildsOf(on)) > s.o.GuildsPerShard:
+		return closeShardsRequired, "Sharding required."
 	}
 	return 0, ""
 }
@@ -193,7 +191,11 @@ func (s *core) dispatchLocked(kind string, c *channel, inGuild, inPrivate int, d
 			delete(s.gateway.sessions, ss.id) // no client has resumed it in time
 			continue
 		}
-		ss.append(kind, d(ss))
+		data := d(ss)
+		if !ss.shard.has(guildOf(kind, c, data)) {
+			continue
+		}
+		ss.append(kind, data)
 	}
 	s.notifyLocked()
 }

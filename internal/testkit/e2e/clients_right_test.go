@@ -222,6 +222,7 @@ func (c *patrons) rest() {
 	c.cut.mu.Lock()
 	c.cut.calm = true
 	c.cut.mu.Unlock()
+	c.http.CloseIdleConnections() // those from before break
 	rnd := rand.New(rand.NewPCG(1, 1))
 	e2e.Eventually(c.t, 2*answerWithin, "all requests have ended", func() bool {
 		answered := false
@@ -310,20 +311,27 @@ func (c *patrons) whole(rnd *rand.Rand, history map[string][]e2e.Said) {
 			c.t.Errorf("%s lists some twice: %q", path, got)
 		}
 	}
-	got, _ := c.list(rnd, "/sessions", "sessions", 2)
+	list := func(path, field string, limit int) []string {
+		got, whole := c.list(rnd, path, field, limit)
+		if !whole {
+			c.t.Errorf("%s could not be read to its end", path)
+		}
+		return got
+	}
+	got := list("/sessions", "sessions", 2)
 	once("/sessions", got)
 	for id := range c.made {
 		if _, there := history[id]; there && !slices.Contains(got, id) {
 			c.t.Errorf("%s is not listed", id)
 		}
 	}
-	got, _ = c.list(rnd, "/requests", "requests", 3)
+	got = list("/requests", "requests", 3)
 	once("/requests", got)
 	if want := c.s.Count("SELECT count(*) FROM requests"); len(got) != want {
 		c.t.Errorf("%d requests are listed of %d", len(got), want)
 	}
 	for talk, said := range history {
-		got, _ := c.list(rnd, "/sessions/"+talk+"/messages", "messages", 4)
+		got := list("/sessions/"+talk+"/messages", "messages", 4)
 		once("messages of "+talk, got)
 		if len(got) != len(said) {
 			c.t.Errorf("%d messages are listed of %d", len(got), len(said))

@@ -129,7 +129,7 @@ func (p *Tab) Until(what, js string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("not within %s: %s\nthe page says:\n%s", within, what, Eval[string](p, "document.body.innerText"))
+			p.t.Fatalf("not within %s: %s\nthe page says:\n%s", within, what, p.says())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -153,7 +153,15 @@ func (p *Tab) Click(selector string) {
 		}
 		last = nil
 	}
-	p.t.Fatalf("not within %s: a click on %s\nthe page says:\n%s", within, selector, Eval[string](p, "document.body.innerText"))
+	p.t.Fatalf("not within %s: a click on %s\nthe page says:\n%s", within, selector, p.says())
+}
+
+// says returns what the page shows, with the texts of its boxes and what has the focus.
+func (p *Tab) says() string {
+	p.t.Helper()
+	return Eval[string](p, `document.body.innerText + [...document.querySelectorAll('textarea, input')].filter((e) => e.value && e.checkVisibility())
+		.map((e) => '\n' + (e.id || e.name || e.type) + ': ' + JSON.stringify(e.value)).join('') +
+		'\nfocus: ' + document.activeElement?.outerHTML.slice(0, 100) + '\nselected: ' + JSON.stringify(String(getSelection()))`)
 }
 
 // clicked reports whether the last click reached its target, or opened another page.
