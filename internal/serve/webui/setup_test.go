@@ -131,6 +131,22 @@ func TestAStepIsTestedShownAndSaved(t *testing.T) {
 	p.Until("nothing is left to undo", "document.querySelector('.setup .after') && !document.querySelector('.after .pill')")
 }
 
+func TestWhatIsTypedInOtherStepsStaysWhenOneIsSaved(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.begin("")
+	p := webuitest.Open(t, f.url("#/setup"), 1100, 900)
+	p.Do(chromedp.SendKeys("[data-step=rule] [name=conversation]", " and more"))
+	p.Do(chromedp.SendKeys(modelForm+" [name=key]", "sk-1"))
+	p.Click(modelForm + " > .actions .strong")
+	p.Click(modelForm + " .outcome .strong")
+	p.Until("it is saved", "[...document.querySelectorAll('[data-step=model] .outcome .pill')].some(e => e.innerText === 'Continue')")
+	f.set(func() { f.setup.state["model"], f.setup.state["demo"] = "anthropic/claude-x", false })
+	p.Click(modelForm + " .outcome > .pill")
+	p.Until("the saved step is drawn anew", "document.querySelector('[data-step=model] .badge')?.innerText === 'anthropic/claude-x' && document.querySelector('[data-step=model] [name=key]').value === ''")
+	p.Until("the changed one stays", "document.querySelector('[data-step=rule] [name=conversation]').value === 'CI and more' && document.querySelectorAll('.step').length === 3")
+}
+
 func TestDiscordServersAndRulesAreChosen(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

@@ -24,8 +24,13 @@ export function open(root, _place, page) {
       const state = await api.setup();
       if (closed) return;
       const context = { state, page, reload: load, closed: () => closed };
+      const draw = (build) => {
+        const fresh = build(context);
+        // What the person has typed and not saved stays.
+        return box.querySelector(`.step[data-step=${fresh.dataset.step}][data-changed]`) ?? fresh;
+      };
       box.replaceChildren(intro(state), ...(state.readOnly ? [notice('warn', `${state.readOnly} You can test here, and copy the change that each step shows.`)] : []),
-        modelStep(context), discordStep(context), ruleStep(context), after(context));
+        ...[modelStep, discordStep, ruleStep].map(draw), after(context));
     } catch (failure) {
       if (closed) return;
       box.replaceChildren();
@@ -58,10 +63,12 @@ function step(context, { number, key, name, done, help, fields, test, parts }) {
     e.preventDefault();
     run(form, result, async () => change(context, { [key]: parts() }, form, result));
   });
-  return el('section', { className: 'step', 'data-step': key, 'aria-labelledby': `step-${key}` },
+  const section = el('section', { className: 'step', 'data-step': key, 'aria-labelledby': `step-${key}` },
     el('h2', { id: `step-${key}` }, el('span', { className: 'number', 'aria-hidden': 'true', 'data-done': done ? 'yes' : '' }, done ? '✓' : String(number)), name,
       done ? el('span', { className: 'badge', 'data-state': 'done' }, done) : null),
     el('div', { className: 'quiet help' }, ...help), form);
+  form.addEventListener('input', () => { section.dataset.changed = 'yes'; });
+  return section;
 }
 
 // run shows what a call returns, or why it failed. Only one runs at a time.
@@ -109,6 +116,7 @@ export async function change(context, answers, form, result) {
   const keep = el('button', { type: 'button', className: 'pill', onclick: () => result.replaceChildren() }, 'Cancel');
   write.addEventListener('click', () => run(form, result, async () => {
     const saved = await api.saveSetup(answers);
+    delete form.closest('.step')?.dataset.changed;
     dispatchEvent(new Event('lilac-configured'));
     const shown = [notice('good', saved.restart.length ? 'Saved.' : 'Saved, and in effect now.'), ...effects(saved, true)];
     const template = answers.rule && context.state.templates.find((t) => t.name === answers.rule.template);
