@@ -238,8 +238,8 @@ func (c *cluster) settle(w *work) observed {
 		o.history += row[1] + "\n"
 		if m.Role == "user" {
 			o.heard = append(o.heard, m.Text())
-			if person := slices.Index(w.sessions, row[0]); person >= 0 && strings.HasPrefix(m.Text(), "prompt-") {
-				o.order[person] = append(o.order[person], m.Text())
+			if talk := slices.Index(w.sessions, row[0]); talk >= 0 && strings.HasPrefix(m.Text(), "prompt-") {
+				o.order[talk] = append(o.order[talk], m.Text())
 			}
 		} else {
 			o.answered = append(o.answered, m.Text())

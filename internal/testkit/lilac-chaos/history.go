@@ -153,9 +153,9 @@ func ownersIn(looks []look) int {
 
 // disorder lists the histories that nothing explains.
 func (r report) disorder() (out []string) {
-	for person, sent := range r.sent.order {
-		if !explained(sent, r.observed.order[person]) {
-			out = append(out, fmt.Sprintf("no order of the prompts of person %d explains what the person saw", person))
+	for talk, sent := range r.sent.order {
+		if !explained(sent, r.observed.order[talk]) {
+			out = append(out, fmt.Sprintf("no order of the prompts of conversation %d explains what its person saw", talk))
 		}
 	}
 	if !owned(r.looks) {

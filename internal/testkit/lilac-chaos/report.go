@@ -12,7 +12,7 @@ import (
 type sent struct {
 	prompts, hooks []string
 	mentions       map[string]string // text by id
-	// order has the prompts of each person as the person saw them.
+	// order has the prompts of each conversation as its person saw them.
 	order [][]appended
 }
 
@@ -27,7 +27,7 @@ type observed struct {
 	// ran are the prompts whose commands have run, once for each time. A command that a fault
 	// interrupts does not run again, and the agent is told.
 	ran []string
-	// order has the prompts in the conversation of each person.
+	// order has the prompts in each conversation.
 	order [][]string
 	// mirrored are the ids of environment events in Redis.
 	mirrored []string

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 	hookSecret = "a-secret-of-the-webhook-0123456789"
 	// pause is the time between two messages of one person: people, not a storm.
 	pause = 200 * time.Millisecond
+	// talkLength is after how many prompts a person begins another conversation, because an answer
+	// costs as much as its conversation is long.
+	talkLength = 50
 	// callWithin bounds one call of a client; a node that hangs answers never.
 	callWithin = 10 * time.Second
 )
@@ -36,7 +40,8 @@ type work struct {
 	// mentions the messages on Discord, by id.
 	prompts, hooks []string
 	mentions       map[string]string
-	// sessions are the conversations of the people, and order their prompts as they saw them.
+	// sessions are the conversations of the people, and order the prompts of each as its person saw
+	// them.
 	sessions []string
 	order    [][]appended
 }
@@ -44,11 +49,9 @@ type work struct {
 func startWork(h *host, c *cluster, people int) *work {
 	w := &work{c: c, mentions: map[string]string{}}
 	w.ctx, w.end = context.WithCancel(h.Context())
-	active := c.awaitActive()
+	c.awaitActive()
 	for i := range people {
-		session := active.NewSession()
-		w.sessions, w.order = append(w.sessions, session), append(w.order, nil)
-		w.senders.Go(func() { w.write(i, session) })
+		w.senders.Go(func() { w.write(i) })
 	}
 	w.senders.Go(w.deliver)
 	w.senders.Go(w.mention)
@@ -76,29 +79,63 @@ func (w *work) each(send func(i int, s *e2e.Server) (accepted bool)) {
 	}
 }
 
-// write sends prompts of one person.
-func (w *work) write(person int, session string) {
+// write sends prompts of one person, who begins another conversation when everything is answered
+// in the one before.
+func (w *work) write(person int) {
+	talk, session, next := 0, "", 0
 	w.each(func(i int, s *e2e.Server) bool {
+		if i == next {
+			if session != "" && !w.answered(s, session) {
+				return false
+			}
+			fresh, ok := w.begin(s)
+			if !ok {
+				return false
+			}
+			talk, session, next = w.add(fresh), fresh, next+talkLength
+		}
 		text := fmt.Sprintf("prompt-%d-%d", person, i)
-		w.note(person, i, text)
+		w.note(talk, i%talkLength, text)
 		body := fmt.Sprintf(`{"content":%q,"queue":%q}`, text, event.Prompt)
-		if !w.post(s, "/sessions/"+session+"/prompt", []byte(body), "Authorization", "Bearer "+e2e.Token, "Idempotency-Key", text) {
+		if !w.post(s, "/sessions/"+session+"/prompt", []byte(body), nil, "Authorization", "Bearer "+e2e.Token, "Idempotency-Key", text) {
 			return false
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.prompts = append(w.prompts, text)
-		w.order[person][i].returned = time.Now()
+		w.order[talk][i%talkLength].returned = time.Now()
 		return true
 	})
 }
 
-// note records that a person sends a prompt for the first time.
-func (w *work) note(person, i int, text string) {
+// begin begins a conversation.
+func (w *work) begin(s *e2e.Server) (session string, ok bool) {
+	var made struct{ ID string }
+	ok = w.post(s, "/sessions", []byte("{}"), &made, "Authorization", "Bearer "+e2e.Token)
+	return made.ID, ok
+}
+
+// answered reports whether all prompts of a conversation are answered.
+func (w *work) answered(s *e2e.Server, session string) bool {
+	var list struct{ Requests []struct{ EndedAt int64 } }
+	ok := w.call(http.MethodGet, s, fmt.Sprintf("/requests?limit=%d&session_id=%s", talkLength, session), nil, &list, "Authorization", "Bearer "+e2e.Token)
+	return ok && len(list.Requests) == talkLength && !slices.ContainsFunc(list.Requests, func(r struct{ EndedAt int64 }) bool { return r.EndedAt == 0 })
+}
+
+// add adds a conversation and returns its number.
+func (w *work) add(session string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.order[person]) == i {
-		w.order[person] = append(w.order[person], appended{text: text, called: time.Now()})
+	w.sessions, w.order = append(w.sessions, session), append(w.order, nil)
+	return len(w.sessions) - 1
+}
+
+// note records that a prompt is sent for the first time.
+func (w *work) note(talk, i int, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.order[talk]) == i {
+		w.order[talk] = append(w.order[talk], appended{text: text, called: time.Now()})
 	}
 }
 
@@ -112,7 +149,7 @@ func (w *work) deliver() {
 		}
 		mac := hmac.New(sha256.New, []byte(hookSecret))
 		mac.Write(body)
-		if !w.post(s, "/webhooks/ci", body, "X-GitHub-Delivery", id, "X-GitHub-Event", "ping", "X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil))) {
+		if !w.post(s, "/webhooks/ci", body, nil, "X-GitHub-Delivery", id, "X-GitHub-Event", "ping", "X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil))) {
 			return false
 		}
 		w.mu.Lock()
@@ -138,10 +175,15 @@ func (w *work) mention() {
 	}
 }
 
-func (w *work) post(s *e2e.Server, path string, body []byte, header ...string) bool {
+func (w *work) post(s *e2e.Server, path string, body []byte, into any, header ...string) bool {
+	return w.call(http.MethodPost, s, path, body, into, header...)
+}
+
+// call reports whether a node accepted a call. It decodes the answer, unless into is nil.
+func (w *work) call(method string, s *e2e.Server, path string, body []byte, into any, header ...string) bool {
 	ctx, cancel := context.WithTimeout(w.ctx, callWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Addr+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.Addr+path, bytes.NewReader(body))
 	if err != nil {
 		return false
 	}
@@ -153,8 +195,11 @@ func (w *work) post(s *e2e.Server, path string, body []byte, header ...string) b
 	if err != nil {
 		return false
 	}
-	_ = res.Body.Close()
-	return res.StatusCode == http.StatusOK || res.StatusCode == http.StatusAccepted
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		return false
+	}
+	return into == nil || json.NewDecoder(res.Body).Decode(into) == nil
 }
 
 // grows waits until more is accepted.
