@@ -105,9 +105,7 @@ func promptToModel(t testing.TB, addr string, counted *trips, rounds int, measur
 }
 
 func TestRoundTripsFromPromptToModel(t *testing.T) {
-	if !effort.Full() {
-		t.Skip("PostgreSQL is tested with CI=true")
-	}
+	effort.SkipPostgres(t)
 	s := postgrestest.Start(t)
 	least, leastOfCommits := 1<<30, 1<<30 // something else may happen at the same time
 	promptToModel(t, s.Addr(), &trips{}, 5, func(_ time.Duration, sent [][]string) {
@@ -129,9 +127,7 @@ func TestRoundTripsFromPromptToModel(t *testing.T) {
 // round trip to PostgreSQL takes. The proxy's timer is late by a tenth of a millisecond, so its
 // delay is adjusted until a round trip takes the time that is meant.
 func BenchmarkPromptToModel(b *testing.B) {
-	if !effort.Full() {
-		b.Skip("PostgreSQL is tested with CI=true")
-	}
+	effort.SkipPostgres(b)
 	for _, trip := range []time.Duration{0, 500 * time.Microsecond, 2 * time.Millisecond} {
 		b.Run(trip.String(), func(b *testing.B) {
 			s := postgrestest.Start(b)

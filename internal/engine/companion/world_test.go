@@ -22,10 +22,11 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// When nodes leave a cluster, the client of Redis closes its connections to them five seconds later, in
-// a goroutine that ends then and that nothing can end earlier.
+// The client of Redis has two goroutines that nothing ends earlier: one closes the connections to nodes
+// that left a cluster five seconds later, and one waits for a second between two looks at the cluster.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 // patience is the timeout for something that must happen.

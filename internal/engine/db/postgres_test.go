@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -38,8 +37,9 @@ func onServer(t testing.TB, addr, schema string, change func(*db.Options)) (*db.
 
 func startPostgres(t testing.TB, settings ...string) *postgrestest.Server {
 	t.Helper()
-	if !effort.Full() && os.Getenv("LILAC_TEST_DB") == "" || dbtest.Postgres() { // the second run tests the same
-		t.Skip("PostgreSQL is tested with CI=true, or with LILAC_TEST_DB=both")
+	effort.SkipPostgres(t)
+	if dbtest.Postgres() {
+		t.Skip("the run on the other engine tests the same")
 	}
 	s := postgrestest.Start(t, settings...)
 	if err := s.Do("CREATE SCHEMA one"); err != nil {

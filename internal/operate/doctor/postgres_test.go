@@ -15,9 +15,7 @@ import (
 
 // The findings about a database on PostgreSQL. No examination disturbs its owner.
 func TestADatabaseOnPostgres(t *testing.T) {
-	if !effort.Full() {
-		t.Skip("PostgreSQL is tested with CI=true")
-	}
+	effort.SkipPostgres(t)
 	s := postgrestest.Start(t)
 	if err := s.Do(`CREATE SCHEMA one; CREATE ROLE poor LOGIN; GRANT USAGE ON SCHEMA one TO poor; CREATE ROLE few LOGIN SUPERUSER CONNECTION LIMIT 2`); err != nil {
 		t.Fatal(err)

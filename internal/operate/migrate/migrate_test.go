@@ -26,9 +26,7 @@ var migrations = slices.Concat(sqlitebus.Migrations, store.Migrations)
 
 func server(t *testing.T) *postgrestest.Server {
 	t.Helper()
-	if !effort.Full() {
-		t.Skip("PostgreSQL is tested with CI=true")
-	}
+	effort.SkipPostgres(t)
 	s := postgrestest.Start(t)
 	if err := s.Do("CREATE SCHEMA one; CREATE SCHEMA two"); err != nil {
 		t.Fatal(err)

@@ -108,6 +108,17 @@ func matrixRequest(host, origin, fetch, tok, method, upgrade string) *http.Reque
 	return r
 }
 
+// onlyStatus is a response of which nothing but the status is kept, because the matrix gets thousands of
+// large ones.
+type onlyStatus struct {
+	header http.Header
+	code   int
+}
+
+func (w *onlyStatus) Header() http.Header         { return w.header }
+func (w *onlyStatus) WriteHeader(code int)        { w.code = code }
+func (w *onlyStatus) Write(p []byte) (int, error) { return len(p), nil }
+
 // runMatrix sends every combination. It returns the total and the numbers of requests that were wrongly
 // accepted (in) and wrongly rejected (out).
 func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
@@ -118,9 +129,9 @@ func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
 				for _, tok := range tokens {
 					for _, method := range methods {
 						for _, upgrade := range upgrades {
-							w := httptest.NewRecorder()
+							w := &onlyStatus{header: http.Header{}, code: http.StatusOK}
 							h.ServeHTTP(w, matrixRequest(host.value, origin.value, fetch.value, tok.value, method, upgrade))
-							refused := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized
+							refused := w.code == http.StatusForbidden || w.code == http.StatusUnauthorized
 							may := host.good && origin.good && fetch.good && tok.good
 							all++
 							if may == !refused {
@@ -132,7 +143,7 @@ func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
 								in++
 							}
 							if len(examples) < 5 {
-								examples = append(examples, fmt.Sprintf("host %q origin %q fetch %q token %q %s %q: %d", host.value, origin.value, fetch.value, tok.value, method, upgrade, w.Code))
+								examples = append(examples, fmt.Sprintf("host %q origin %q fetch %q token %q %s %q: %d", host.value, origin.value, fetch.value, tok.value, method, upgrade, w.code))
 							}
 						}
 					}

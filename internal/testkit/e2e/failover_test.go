@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/postgrestest"
 )
@@ -52,6 +53,7 @@ type failovers struct {
 // the primary is killed, so that the standby lacks what an asynchronous primary has confirmed.
 func endureFailovers(t *testing.T, rounds int, synchronous bool) (got failovers) {
 	t.Helper()
+	effort.SkipPostgres(t)
 	var settings []string
 	if synchronous {
 		settings = append(settings, postgrestest.Synchronous)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/postgrestest"
 )
 
@@ -27,6 +28,7 @@ func Postgres(t testing.TB) []string {
 // NewSchema creates a schema on the shared server, and returns its URL.
 func NewSchema(t testing.TB) (url string) {
 	t.Helper()
+	effort.SkipPostgres(t)
 	if missing := postgrestest.Missing(); missing != "" {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(missing)

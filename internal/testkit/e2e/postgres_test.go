@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/postgrestest"
 )
 
@@ -17,6 +18,7 @@ import (
 // or not. When it is back, the process continues by itself with everything that it accepted.
 func TestAnOutageOfPostgresIsReportedAndLosesNothing(t *testing.T) {
 	t.Parallel()
+	effort.SkipPostgres(t)
 	p := postgrestest.Start(t)
 	s := e2e.Start(t, append(e2e.OnPostgres(p.URL("")), shortLease)...)
 	session := s.NewSession()
@@ -53,6 +55,7 @@ func TestAnOutageOfPostgresIsReportedAndLosesNothing(t *testing.T) {
 // another database.
 func TestABackupWithTheToolsOfPostgresIsRestored(t *testing.T) {
 	t.Parallel()
+	effort.SkipPostgres(t)
 	if _, err := exec.LookPath("pg_dump"); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)

@@ -21,6 +21,15 @@ func Full() bool { return os.Getenv("CI") != "" || Long() }
 // Long reports whether the long forms of the tests run.
 func Long() bool { return os.Getenv("LILAC_LONG") != "" }
 
+// SkipPostgres skips a test on PostgreSQL, which is not the default engine, unless every
+// engine is tested or LILAC_TEST_DB selects engines.
+func SkipPostgres(t testing.TB) {
+	t.Helper()
+	if !Full() && os.Getenv("LILAC_TEST_DB") == "" {
+		t.Skip("PostgreSQL is tested with CI=true, or with LILAC_TEST_DB=both")
+	}
+}
+
 // SkipWholeProgram ends the test binary of a package that tests the whole program
 // if the run is short. TestMain calls it first.
 func SkipWholeProgram() {
