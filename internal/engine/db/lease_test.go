@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -81,6 +82,76 @@ func TestALeaseEndsTheWritesOfItsFormerOwner(t *testing.T) {
 			}
 			if n := count(t, d); n != want {
 				t.Errorf("%d rows, want %d", n, want)
+			}
+			for _, err := range []error{first.Close(), d.Close(), second.Release()} {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			_ = lease.Release() // it is lost
+		})
+	}
+}
+
+// A process that stops within a transaction keeps its locks until PostgreSQL ends the transaction, which
+// waits too long for its next statement. In the control, the transaction may wait, and the next owner of
+// the lease waits until the process goes on.
+func TestTheTransactionOfAStoppedProcessHoldsNobodyUp(t *testing.T) {
+	for name, limited := range map[string]bool{"limited": true, "control: without the time limit": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startPostgres(t)
+			proxy, firstDir, secondDir := faultproxy.Start(t, s.Addr()), t.TempDir(), t.TempDir()
+			lease := awaitLease(t, proxy.Addr, firstDir, nil)
+			first := openLeased(t, s.Addr(), firstDir, lease)
+			if err := put(first, "a row that both change"); err != nil {
+				t.Fatal(err)
+			}
+			change := func(tx *db.Tx) error {
+				_, err := tx.Exec("UPDATE t SET id = id")
+				return err
+			}
+			stopped, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			go func() {
+				ended <- first.Update(context.Background(), func(tx *db.Tx) error {
+					if !limited {
+						if _, err := tx.Exec("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+							return err
+						}
+					}
+					var n int
+					err := errors.Join(change(tx), tx.QueryRow("SELECT count(*) FROM t").Scan(&n)) // the read sends both
+					close(stopped)
+					<-goOn
+					return err
+				})
+			}()
+			<-stopped
+			proxy.Refuse()
+			second := awaitLease(t, s.Addr(), secondDir, nil)
+			d := openLeased(t, s.Addr(), secondDir, second)
+			changed := make(chan error, 1)
+			go func() { changed <- d.Update(context.Background(), change) }()
+			waited := false
+			select {
+			case err := <-changed:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(15 * time.Second): // three times as long as a transaction may wait
+				waited = true
+			}
+			if waited == limited {
+				t.Errorf("the next owner waited for a process that had stopped: %v", waited)
+			}
+			close(goOn)
+			if err := <-ended; err == nil {
+				t.Error("the process went on, and its transaction was accepted")
+			}
+			if waited {
+				if err := <-changed; err != nil {
+					t.Error(err)
+				}
 			}
 			for _, err := range []error{first.Close(), d.Close(), second.Release()} {
 				if err != nil {
