@@ -108,19 +108,16 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	if p.Type == "" {
 		return fmt.Errorf("decode part: type is missing")
 	}
-	known := map[PartType][]struct {
-		name string
-		into any
-	}{
-		TypeText:       {{"text", &p.Text}},
-		TypeReasoning:  {{"text", &p.Text}},
-		TypeToolCall:   {{"toolCallId", &p.ToolCallID}, {"toolName", &p.ToolName}},
-		TypeToolResult: {{"toolCallId", &p.ToolCallID}, {"toolName", &p.ToolName}},
-	}
-	for _, f := range known[p.Type] {
-		if err := take(fields, f.name, f.into); err != nil {
-			return err
+	switch p.Type {
+	case TypeText, TypeReasoning:
+		err = take(fields, "text", &p.Text)
+	case TypeToolCall, TypeToolResult:
+		if err = take(fields, "toolCallId", &p.ToolCallID); err == nil {
+			err = take(fields, "toolName", &p.ToolName)
 		}
+	}
+	if err != nil {
+		return err
 	}
 	switch p.Type {
 	case TypeToolCall:
