@@ -99,15 +99,16 @@ func accepts(header string) bool {
 	return false
 }
 
-// Handler serves the page at / and its files below /assets/.
+// Handler serves the page at / and its files below /assets/. The page names its files with the version
+// of all of them (/assets/VERSION/NAME), so that browsers keep them until an upgrade.
 func Handler() http.Handler {
-	assets := sync.OnceValue(load) // 0.8 MB that a server needs only when somebody opens the page
+	load := sync.OnceValue(newPage) // 0.8 MB that a server needs only when somebody opens the page
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		a, ok := assets()[r.URL.Path]
+		a, lasting, ok := load().find(r.URL.Path)
 		switch {
 		case !ok:
 			h.Set("Content-Type", "application/json; charset=utf-8")
@@ -120,9 +121,11 @@ func Handler() http.Handler {
 			return
 		}
 		h.Set("ETag", a.etag)
-		// Browsers revalidate on every load, mostly with 304 as the result. After an
-		// upgrade, all modules of the page have the same version.
-		h.Set("Cache-Control", "no-cache")
+		if lasting {
+			h.Set("Cache-Control", "max-age=31536000, immutable")
+		} else {
+			h.Set("Cache-Control", "no-cache") // browsers revalidate on every load
+		}
 		if matches(r.Header.Get("If-None-Match"), a.etag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
@@ -145,9 +148,17 @@ func Handler() http.Handler {
 	})
 }
 
-func load() map[string]asset {
-	const dir = "static"
-	assets := make(map[string]asset)
+// page has the files of the page, by path.
+type page struct {
+	version string
+	assets  map[string]asset
+}
+
+func newPage() page {
+	p := page{assets: make(map[string]asset)}
+	sum := sha256.New()
+	var index []byte
+	var modules []string
 	// The walk cannot fail: the files are embedded.
 	_ = fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -157,18 +168,60 @@ func load() map[string]asset {
 		if err != nil {
 			return err
 		}
-		name, a := newAsset(name, body)
-		switch name {
-		case dir + "/index.html":
-			assets["/"] = a
+		_, _ = fmt.Fprintf(sum, "%s %d ", name, len(body)) // a hash accepts everything
+		_, _ = sum.Write(body)
+		name, inPage := strings.CutPrefix(name, "static/")
+		if name == "index.html" {
+			index = body
 			return nil
-		case dir + "/icon.svg":
-			assets["/favicon.ico"] = a
 		}
-		assets["/assets/"+strings.TrimPrefix(name, dir+"/")] = a
+		name, a := newAsset(name, body)
+		p.assets["/assets/"+name] = a
+		switch {
+		case name == "icon.svg":
+			p.assets["/favicon.ico"] = a
+		case inPage && path.Ext(name) == ".js" && name != classic:
+			modules = append(modules, name)
+		}
 		return nil
 	})
-	return assets
+	p.version = hex.EncodeToString(sum.Sum(nil)[:versionBytes])
+	_, p.assets["/"] = newAsset("index.html", complete(index, p.version, modules))
+	return p
+}
+
+const (
+	// versionBytes is the length of a version; in a path, each byte has two digits.
+	versionBytes = 8
+	// classic is the script that is no module: it runs before anything is drawn.
+	classic = "theme.js"
+	// preloads is where the page names its modules.
+	preloads = "<!-- modules -->\n"
+)
+
+// complete names the files of the page with their version. It also names all modules, because a
+// browser otherwise finds the imports of a module only when it has read it, one level after the other.
+func complete(index []byte, version string, modules []string) []byte {
+	var links strings.Builder
+	for _, name := range modules {
+		links.WriteString(`<link rel="modulepreload" href="/assets/` + name + `">` + "\n")
+	}
+	all := strings.Replace(string(index), preloads, links.String(), 1)
+	return []byte(strings.ReplaceAll(all, `"/assets/`, `"/assets/`+version+`/`))
+}
+
+// find returns the file at a path. lasting reports that the path names the version, so that the file
+// there never changes. A page from before an upgrade gets the present files.
+func (p page) find(at string) (a asset, lasting, ok bool) {
+	if a, ok = p.assets[at]; ok {
+		return a, false, true
+	}
+	version, name, _ := strings.Cut(strings.TrimPrefix(at, "/assets/"), "/")
+	if raw, err := hex.DecodeString(version); err != nil || len(raw) != versionBytes {
+		return a, false, false
+	}
+	a, ok = p.assets["/assets/"+name]
+	return a, version == p.version, ok
 }
 
 func matches(header, etag string) bool {

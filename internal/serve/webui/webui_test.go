@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"lilac/internal/serve/webui"
 )
 
@@ -67,6 +69,76 @@ func TestEveryFileIsServedWithItsType(t *testing.T) {
 		if other := get(t, target, "If-None-Match", `"other"`); other.Code != http.StatusOK {
 			t.Errorf("%s with another ETag: status %d, want 200", target, other.Code)
 		}
+	}
+}
+
+// lasting is what browsers keep without asking again.
+const lasting = "max-age=31536000, immutable"
+
+// The page names its files with their version, so that a browser asks for them once. What is still asked
+// for in the name of another version is answered, and not kept.
+func TestBrowsersKeepTheFilesUntilAnUpgrade(t *testing.T) {
+	t.Parallel()
+	index := get(t, "/")
+	if got := index.Header().Get("Cache-Control"); got != "no-cache" {
+		t.Errorf("the page itself has the Cache-Control %q", got)
+	}
+	named := regexp.MustCompile(`(?:src|href)="(/assets/([^/"]*)/[^"]*)"`).FindAllStringSubmatch(index.Body.String(), -1)
+	if len(named) < 40 || strings.Count(index.Body.String(), `"/assets/`) != len(named) {
+		t.Fatalf("%d files are named with a version", len(named))
+	}
+	for _, found := range named {
+		w := get(t, found[1])
+		if w.Code != http.StatusOK || w.Header().Get("Cache-Control") != lasting {
+			t.Errorf("%s: status %d, Cache-Control %q", found[1], w.Code, w.Header().Get("Cache-Control"))
+		}
+	}
+	version := named[0][2]
+	for target, want := range map[string]string{
+		"/assets/" + version + "/katex/fonts/KaTeX_Main-Regular.woff2": lasting,
+		"/assets/app.js":                           "no-cache",
+		"/assets/0123456789abcdef/app.js":          "no-cache",
+		"/assets/0123456789abcdef/other.js":        "",
+		"/assets/0123456789abcdef/":                "",
+		"/assets/0123456789abcdef/../webui.go":     "",
+		"/assets/" + version + "/katex":            "",
+		"/assets/" + version + version + "/app.js": "",
+		"/assets/static/app.js":                    "",
+		"/assets/" + version + "/index.html":       "",
+	} {
+		w := get(t, target)
+		if got := w.Header().Get("Cache-Control"); got != want || (w.Code == http.StatusOK) != (want != "") {
+			t.Errorf("%s: status %d, Cache-Control %q, want %q", target, w.Code, got, want)
+		}
+	}
+}
+
+// What the page preloads is what its modules import from the beginning, no less and no more.
+func TestAllModulesArePreloaded(t *testing.T) {
+	t.Parallel()
+	imports := regexp.MustCompile(`(?m)^(?:import|export)\b[^;]*?'\./([\w.-]+)'`)
+	wanted := map[string]bool{}
+	var visit func(name string)
+	visit = func(name string) {
+		if wanted[name] {
+			return
+		}
+		wanted[name] = true
+		text, err := os.ReadFile(path.Join("static", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range imports.FindAllStringSubmatch(string(text), -1) {
+			visit(found[1])
+		}
+	}
+	visit("app.js")
+	preloaded := map[string]bool{}
+	for _, found := range regexp.MustCompile(`<link rel="modulepreload" href="/assets/[0-9a-f]+/([^"]+)">`).FindAllStringSubmatch(get(t, "/").Body.String(), -1) {
+		preloaded[found[1]] = true
+	}
+	if diff := cmp.Diff(wanted, preloaded); diff != "" {
+		t.Errorf("imported (-) and preloaded (+):\n%s", diff)
 	}
 }
 

@@ -33,11 +33,11 @@ export function typeset(root) {
 }
 
 async function load() {
-  const style = el('link', { rel: 'stylesheet', href: '/assets/katex/katex.min.css' });
+  const style = el('link', { rel: 'stylesheet', href: new URL('./katex/katex.min.css', import.meta.url).href });
   const styled = new Promise((done, fail) => Object.assign(style, { onload: done, onerror: fail }));
   document.head.append(style);
   try {
-    await Promise.all([styled, import('/assets/katex/katex.min.js')]);
+    await Promise.all([styled, import('./katex/katex.min.js')]);
     katex = globalThis.katex;
     work();
   } catch {
