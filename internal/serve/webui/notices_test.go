@@ -63,6 +63,7 @@ func TestASelectionIsQuoted(t *testing.T) {
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
 	// The page draws an answer once more when it knows its request, and a selection does not survive that.
 	p.Until("the answer is there, and the line below it", "document.querySelector('.answer') && document.querySelector('.about')")
+	p.Shows(".answer", "In meadows.") // its Markdown is drawn by the server, a moment later
 	p.Until("nothing can be quoted", "document.getElementById('quote').hidden")
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('text').value = 'I wonder: '; getSelection().selectAllChildren(document.querySelector('.answer'))"))
 	p.Until("it can be quoted", "!document.getElementById('quote').hidden")

@@ -45,6 +45,7 @@ func TestAMessageIsDictatedAndAnAnswerIsReadAloud(t *testing.T) {
 	p.Until("it listens no more", "document.getElementById('dictate').getAttribute('aria-pressed') === 'false'")
 	aloud := "[...document.querySelectorAll('.about button')].find((b) => b.innerText === 'Read aloud')"
 	p.Until("it can be read aloud", aloud)
+	p.Shows(".answer", "In meadows.") // its Markdown is drawn by the server, a moment later
 	p.Do(chromedp.Evaluate[chromedp.Void](aloud + ".click(); " + aloud + ".click()"))
 	p.Until("it was read without marks, and stopped", "window.spoken.join('|') === 'In meadows.|(stop)'")
 }
