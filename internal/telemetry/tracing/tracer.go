@@ -48,6 +48,7 @@ type Options struct {
 type Tracer struct {
 	tracer   trace.Tracer
 	provider *sdktrace.TracerProvider
+	queue    queueLimit
 	exporter *exporter
 }
 
@@ -68,11 +69,11 @@ func New(o Options) (*Tracer, error) {
 	if limits.AttributeValueLengthLimit < 0 {
 		limits.AttributeValueLengthLimit = maxAttribute
 	}
+	queue := queueLimit{sdktrace.NewBatchSpanProcessor(e, sdktrace.WithBatchTimeout(wait)), e}
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithResource(res), sdktrace.WithRawSpanLimits(limits),
-		sdktrace.WithSpanProcessor(queueLimit{sdktrace.NewBatchSpanProcessor(e, sdktrace.WithBatchTimeout(wait)), e}),
+		sdktrace.WithResource(res), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(queue),
 	)
-	return &Tracer{provider.Tracer(scopeName), provider, e}, nil
+	return &Tracer{provider.Tracer(scopeName), provider, queue, e}, nil
 }
 
 // Start starts a span as a child of the one in ctx. If the parent is not sampled,
@@ -107,7 +108,9 @@ func (t *Tracer) Close(ctx context.Context) {
 		return
 	}
 	t.exporter.stopRetries()
-	_ = t.provider.Shutdown(ctx) // fails only if ctx ends first
+	// Both fail only if ctx ends first. The provider would then leave the queue running.
+	_ = t.queue.Shutdown(ctx)
+	_ = t.provider.Shutdown(ctx)
 }
 
 // WithTraceParent returns ctx with the W3C Trace Context header traceparent as

@@ -262,6 +262,15 @@ func TestCollectorThatHangsHoldsUpNothing(t *testing.T) {
 	c.Close()
 }
 
+func TestATracerThatIsClosedTooLateLeavesNothingRunning(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	tr := newTracer(t, tracing.Options{URL: "http://127.0.0.1:1"})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	tr.Close(ctx)
+	goleak.VerifyNone(t, before)
+}
+
 func TestOffCostsNothing(t *testing.T) {
 	var off *tracing.Tracer
 	ctx := context.Background()
