@@ -114,13 +114,12 @@ func TestTheTransactionOfAStoppedProcessHoldsNobodyUp(t *testing.T) {
 			stopped, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			go func() {
 				ended <- first.Update(context.Background(), func(tx *db.Tx) error {
+					var err error
 					if !limited {
-						if _, err := tx.Exec("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
-							return err
-						}
+						_, err = tx.Exec("SET LOCAL idle_in_transaction_session_timeout = 0")
 					}
 					var n int
-					err := errors.Join(change(tx), tx.QueryRow("SELECT count(*) FROM t").Scan(&n)) // the read sends both
+					err = errors.Join(err, change(tx), tx.QueryRow("SELECT count(*) FROM t").Scan(&n)) // the read sends the others
 					close(stopped)
 					<-goOn
 					return err

@@ -195,7 +195,7 @@ const (
 	versionBytes = 8
 	// classic is the script that is no module: it runs before anything is drawn.
 	classic = "theme.js"
-	// preloads is where the page names its modules.
+	// preloads marks the place of the links to the modules.
 	preloads = "<!-- modules -->\n"
 )
 

@@ -72,7 +72,7 @@ func TestEveryFileIsServedWithItsType(t *testing.T) {
 	}
 }
 
-// lasting is what browsers keep without asking again.
+// lasting has browsers keep a file and never ask for it again.
 const lasting = "max-age=31536000, immutable"
 
 // The page names its files with their version, so that a browser asks for them once. What is still asked

@@ -51,9 +51,9 @@ func New(o Options) *Adapter {
 	guilds := newGuildSync(o, status, client, directory)
 	registrar := newRegistrar(o, status, client)
 	interactions := newInteractions(o, directory, recorder, writer)
-	open := func(on *shard, turn chan struct{}) (*gateway, *pipeline) {
+	open := func(on *shard, turn chan struct{}) *gateway {
 		p := newPipeline(o, status, on, recorder, guilds, refused, gaps, registrar.changed)
-		return &gateway{o: o, status: status, shard: on, client: client, pipeline: p, interactions: interactions, guilds: guilds, turn: turn}, p
+		return &gateway{o: o, status: status, shard: on, client: client, pipeline: p, interactions: interactions, guilds: guilds, turn: turn}
 	}
 	return &Adapter{
 		o: o, status: status, client: client, directory: directory, history: history, writer: writer, attachments: attachments,

@@ -19,18 +19,19 @@ type connections struct {
 	o      Options
 	status *status
 	client *client
-	// open returns the parts of a connection; sessions begin one at a time, by turns.
-	open func(on *shard, turn chan struct{}) (*gateway, *pipeline)
+	// open returns the gateway of a connection; sessions begin one at a time, by turns.
+	open func(on *shard, turn chan struct{}) *gateway
 }
 
 // run returns when ctx ends, or when a retry cannot help.
 func (c *connections) run(ctx context.Context) error {
+	states := c.status.snapshot().shards()
 	for {
-		states := c.status.snapshot().Shards()
-		if err := c.keep(ctx, states); !errors.Is(err, errTooManyServers) {
+		err := c.keep(ctx, states)
+		if !errors.Is(err, errTooManyServers) {
 			return err
 		}
-		if err := c.divide(ctx, len(states)); err != nil {
+		if states, err = c.divide(ctx, len(states)); err != nil {
 			return err
 		}
 	}
@@ -40,56 +41,53 @@ func (c *connections) run(ctx context.Context) error {
 func (c *connections) keep(ctx context.Context, states []ShardState) error {
 	group, running := errgroup.WithContext(ctx)
 	turn := make(chan struct{}, 1)
-	shards, pipelines := make([]*shard, len(states)), make([]*pipeline, len(states))
-	gateways := make([]*gateway, len(states))
+	shards, gateways := make([]*shard, len(states)), make([]*gateway, len(states))
 	for i, s := range states {
 		shards[i] = &shard{id: i, count: len(states), heardAt: s.HeardAt}
-		gateways[i], pipelines[i] = c.open(shards[i], turn)
+		gateways[i] = c.open(shards[i], turn)
 	}
 	c.status.setShards(shards)
-	for i, s := range states {
-		at := position{session: s.SessionID, resumeURL: s.ResumeURL, seq: s.Sequence}
-		group.Go(func() error { return gateways[i].run(running, at) })
-		group.Go(func() error { return pipelines[i].run(running) })
+	for i, g := range gateways {
+		at := position{session: states[i].SessionID, resumeURL: states[i].ResumeURL, seq: states[i].Sequence}
+		group.Go(func() error { return g.run(running, at) })
+		group.Go(func() error { return g.pipeline.run(running) })
 	}
 	err := group.Wait()
-	for _, p := range pipelines {
-		p.wait()
+	for _, g := range gateways {
+		g.pipeline.wait()
 	}
 	return err
 }
 
-// divide stores that the bot has more connections from now on. Their sessions
-// begin anew; what was sent meanwhile is read from the histories.
-func (c *connections) divide(ctx context.Context, have int) error {
+// divide stores that the bot has more connections from now on, and returns their
+// states. Their sessions begin anew; messages that were sent meanwhile are read from
+// the histories.
+func (c *connections) divide(ctx context.Context, have int) ([]ShardState, error) {
 	recommended, err := c.recommended(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	count, err := decideShards(have, recommended)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.o.Logger.InfoContext(ctx, "the bot is in too many servers for its connections to Discord; it opens more", "connections", count)
 	fresh := make([]ShardState, count)
 	err = c.o.DB.Update(ctx, func(tx *db.Tx) error {
-		saved, err := c.o.Tables.Gateway.Gateway(tx)
+		saved, err := c.status.saved(tx, c.o.Tables.Gateway)
 		if err != nil {
 			return err
 		}
-		if account := c.status.snapshot().Account; saved.Account != account {
-			saved = GatewayState{Account: account}
-		}
+		since := heardAt(saved.shards())
 		for i := range fresh {
-			fresh[i].HeardAt = heardAt(saved.Shards())
+			fresh[i].HeardAt = since
 		}
-		return c.o.Tables.Gateway.SaveGateway(tx, saved.WithShards(fresh))
+		return c.o.Tables.Gateway.SaveGateway(tx, saved.withShards(fresh))
 	})
 	if err != nil {
-		return fmt.Errorf("save the number of connections: %w", err)
+		return nil, fmt.Errorf("save the number of connections: %w", err)
 	}
-	c.status.setShardStates(fresh)
-	return nil
+	return fresh, nil
 }
 
 // recommended asks Discord for a number of connections ("Gateway", get gateway

@@ -60,9 +60,9 @@ func (b IdentifyBudget) spend(now time.Time, limit IdentifyLimit) (IdentifyBudge
 	return IdentifyBudget{Tokens: tokens - 1, AsOf: now.UnixMilli()}, 0
 }
 
-// shared returns the limit of all connections of a bot together. Discord's limit
-// of a day stays the same ("Gateway", session start limit object), so that no more
-// than four connections have as much as one: 80 + 24 h / 125 s = 771 sessions.
+// shared returns the limit of all connections of a bot together. Discord's limit of
+// a day does not grow with them ("Gateway", session start limit object), so more than
+// four share the limit of four: 80 + 24 h / 125 s = 771 sessions.
 func (l IdentifyLimit) shared(connections int) IdentifyLimit {
 	n := min(connections, 4)
 	l.Burst, l.Every = l.Burst*n, l.Every/time.Duration(n)

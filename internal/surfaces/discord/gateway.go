@@ -221,14 +221,10 @@ func (g *gateway) spendIdentifyBudget(ctx context.Context) error {
 	if wait > 0 {
 		return errors.New("another gateway session began meanwhile")
 	}
-	account := g.status.snapshot().Account
 	err := g.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		saved, err := g.o.Tables.Gateway.Gateway(tx)
+		saved, err := g.status.saved(tx, g.o.Tables.Gateway)
 		if err != nil {
 			return err
-		}
-		if saved.Account != account {
-			saved = GatewayState{Account: account}
 		}
 		saved.Budget = budget
 		return g.o.Tables.Gateway.SaveGateway(tx, saved)

@@ -207,21 +207,18 @@ func (p *pipeline) store(ctx context.Context, d *dispatch) error {
 
 // savePosition stores the position and the identity of the session.
 func (p *pipeline) savePosition(tx *db.Tx, d *dispatch) error {
-	state, err := p.o.Tables.Gateway.Gateway(tx)
+	state, err := p.status.saved(tx, p.o.Tables.Gateway)
 	if err != nil {
 		return err
 	}
 	current := p.status.snapshot()
-	if state.Account != current.Account {
-		state = GatewayState{Account: current.Account, Budget: current.Budget}
-	}
 	state.Self, state.ApplicationID, state.Commands = current.Self, current.ApplicationID, current.Commands
-	shards := state.Shards()
+	shards := state.shards()
 	if len(shards) != p.shard.count {
 		shards = make([]ShardState, p.shard.count) // the state was that of another account
 	}
 	shards[p.shard.id] = ShardState{SessionID: d.session, ResumeURL: d.resumeURL, Sequence: d.seq, HeardAt: tx.Now().UnixMilli()}
-	return p.o.Tables.Gateway.SaveGateway(tx, state.WithShards(shards))
+	return p.o.Tables.Gateway.SaveGateway(tx, state.withShards(shards))
 }
 
 // stored applies a committed event to memory and wakes the goroutines that

@@ -22,11 +22,11 @@ type shard struct {
 	id, count int
 
 	mu sync.Mutex
-	// heardAt is when the last event was stored (Unix milliseconds), 0 if there was
+	// heardAt is the time of the last stored event (Unix milliseconds), 0 if there was
 	// none; missedSince, its value when the current session began.
 	heardAt, missedSince int64
-	// lastSignal is when the gateway last sent anything; live, that a session was
-	// started or resumed since the process began.
+	// lastSignal is the time of the last frame of the gateway; live reports that a
+	// session was started or resumed since the process began.
 	lastSignal time.Time
 	live       bool
 	// lastError is why the last connection ended, nil while a session is live.

@@ -43,6 +43,16 @@ func (s *status) load(q db.Queryer, table GatewayTable, token string) error {
 	return nil
 }
 
+// saved returns the stored gateway state: a new one if the stored one is that of
+// another account.
+func (s *status) saved(q db.Queryer, table GatewayTable) (GatewayState, error) {
+	state, err := table.Gateway(q)
+	if current := s.snapshot(); err == nil && state.Account != current.Account {
+		state = GatewayState{Account: current.Account, Budget: current.Budget}
+	}
+	return state, err
+}
+
 // snapshot returns the gateway state.
 func (s *status) snapshot() GatewayState {
 	s.mu.Lock()
@@ -70,13 +80,6 @@ func (s *status) setIdentity(w wireReady) {
 	s.state.Self = surface.User{ID: w.User.ID, Name: w.User.name(nil), Bot: true}
 	s.state.ApplicationID = w.Application.ID
 	s.identified = w.User.ID != ""
-}
-
-// setShardStates replaces the stored states of the connections.
-func (s *status) setShardStates(all []ShardState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state = s.state.WithShards(all)
 }
 
 // setShards replaces the connections.

@@ -132,24 +132,24 @@ type GatewayState struct {
 	Budget IdentifyBudget `json:"budget"`
 }
 
-// ShardState is what one connection needs after a restart.
+// ShardState has the position of one connection, which survives restarts.
 type ShardState struct {
 	// SessionID, ResumeURL and Sequence resume the gateway session after the
 	// last stored event.
 	SessionID string `json:"sessionId,omitempty"`
 	ResumeURL string `json:"resumeUrl,omitempty"`
 	Sequence  int64  `json:"sequence,omitempty"`
-	// HeardAt is when the last event was stored (Unix milliseconds).
+	// HeardAt is the time of the last stored event (Unix milliseconds).
 	HeardAt int64 `json:"heardAt,omitempty"`
 }
 
-// Shards returns the states of all connections.
-func (g GatewayState) Shards() []ShardState {
+// shards returns the states of all connections.
+func (g GatewayState) shards() []ShardState {
 	return append([]ShardState{g.ShardState}, g.MoreShards...)
 }
 
-// WithShards replaces the states of all connections, of which there is at least one.
-func (g GatewayState) WithShards(all []ShardState) GatewayState {
+// withShards replaces the states of all connections, of which there is at least one.
+func (g GatewayState) withShards(all []ShardState) GatewayState {
 	g.ShardState, g.MoreShards = all[0], all[1:]
 	return g
 }

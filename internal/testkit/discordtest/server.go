@@ -42,7 +42,7 @@ type Options struct {
 	// seconds (Gateway, "Session Start Limit Object"). The server answers an earlier
 	// identify with Invalid Session. Zero disables the check.
 	IdentifyEvery time.Duration
-	// GuildsPerShard is how many guilds one connection may have; an identify with more is
+	// GuildsPerShard limits the guilds of one connection; an identify with more is
 	// closed with code 4011. Zero means 2,500 (Gateway, "Sharding").
 	GuildsPerShard int
 	// ResumeURL is the resume_gateway_url in Ready. Empty means GatewayURL.

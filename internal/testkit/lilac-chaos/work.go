@@ -21,8 +21,8 @@ const (
 	hookSecret = "a-secret-of-the-webhook-0123456789"
 	// pause is the time between two messages of one person: people, not a storm.
 	pause = 200 * time.Millisecond
-	// talkLength is after how many prompts a person begins another conversation, because an answer
-	// costs as much as its conversation is long.
+	// talkLength limits the prompts in one conversation, because an answer costs as much as its
+	// conversation is long.
 	talkLength = 50
 	// callWithin bounds one call of a client; a node that hangs answers never.
 	callWithin = 10 * time.Second
@@ -196,7 +196,7 @@ func (w *work) call(method string, s *e2e.Server, path string, body []byte, into
 		return false
 	}
 	defer res.Body.Close()
-	if res.StatusCode >= 300 {
+	if !slices.Contains([]int{http.StatusOK, http.StatusCreated, http.StatusAccepted}, res.StatusCode) {
 		return false
 	}
 	return into == nil || json.NewDecoder(res.Body).Decode(into) == nil

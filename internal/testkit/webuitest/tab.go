@@ -156,7 +156,7 @@ func (p *Tab) Click(selector string) {
 	p.t.Fatalf("not within %s: a click on %s\nthe page says:\n%s", within, selector, p.says())
 }
 
-// says returns what the page shows, with the texts of its boxes and what has the focus.
+// says returns the text of the page, those of its boxes, the element with the focus, and the selection.
 func (p *Tab) says() string {
 	p.t.Helper()
 	return Eval[string](p, `document.body.innerText + [...document.querySelectorAll('textarea, input')].filter((e) => e.value && e.checkVisibility())
