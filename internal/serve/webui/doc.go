@@ -1,6 +1,6 @@
 // Package webui serves the web page: static files and ES modules that use the JSON API
-// of the same host and no other. There is no build step; the files are embedded as they
-// are.
+// of the same host and no other. There is no build step: the files are embedded as they
+// are, and join.go makes one script of the modules when a browser first asks for it.
 //
 // Handler serves them with a content security policy that allows only these files, so
 // text of a model never becomes a script. Text of people, models, tools and events

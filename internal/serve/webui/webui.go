@@ -102,14 +102,17 @@ func accepts(header string) bool {
 // Handler serves the page at / and its files below /assets/. The page names its files with the version
 // of all of them (/assets/VERSION/NAME), so that browsers keep them until an upgrade.
 func Handler() http.Handler {
-	load := sync.OnceValue(newPage) // 0.8 MB that a server needs only when somebody opens the page
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		a, lasting, ok := load().find(r.URL.Path)
+		p, err := loaded()
+		a, lasting, ok := p.find(r.URL.Path)
 		switch {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
 		case !ok:
 			h.Set("Content-Type", "application/json; charset=utf-8")
 			w.WriteHeader(http.StatusNotFound)
@@ -154,13 +157,24 @@ type page struct {
 	assets  map[string]asset
 }
 
-func newPage() page {
+const (
+	// versionBytes is the length of a version; in a path, each byte has two digits.
+	versionBytes = 8
+	// start is the module that starts the page, and joined the script of it and all that it imports.
+	start, joined = "app", "page.js"
+)
+
+// loaded is the page: 1 MB that a server needs only when somebody opens it.
+var loaded = sync.OnceValues(newPage)
+
+// newPage loads the files. The errors are those of the embedded files, so a test that loads them finds
+// each.
+func newPage() (page, error) {
 	p := page{assets: make(map[string]asset)}
 	sum := sha256.New()
+	modules := make(map[string][]byte)
 	var index []byte
-	var modules []string
-	// The walk cannot fail: the files are embedded.
-	_ = fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -170,44 +184,31 @@ func newPage() page {
 		}
 		_, _ = fmt.Fprintf(sum, "%s %d ", name, len(body)) // a hash accepts everything
 		_, _ = sum.Write(body)
-		name, inPage := strings.CutPrefix(name, "static/")
+		name = strings.TrimPrefix(name, "static/")
 		if name == "index.html" {
 			index = body
 			return nil
 		}
+		modules[name] = body
 		name, a := newAsset(name, body)
 		p.assets["/assets/"+name] = a
-		switch {
-		case name == "icon.svg":
+		if name == "icon.svg" {
 			p.assets["/favicon.ico"] = a
-		case inPage && path.Ext(name) == ".js" && name != classic:
-			modules = append(modules, name)
 		}
 		return nil
 	})
-	p.version = hex.EncodeToString(sum.Sum(nil)[:versionBytes])
-	_, p.assets["/"] = newAsset("index.html", complete(index, p.version, modules))
-	return p
-}
-
-const (
-	// versionBytes is the length of a version; in a path, each byte has two digits.
-	versionBytes = 8
-	// classic is the script that is no module: it runs before anything is drawn.
-	classic = "theme.js"
-	// preloads marks the place of the links to the modules.
-	preloads = "<!-- modules -->\n"
-)
-
-// complete names the files of the page with their version. It also names all modules, because a
-// browser otherwise finds the imports of a module only when it has read it, one level after the other.
-func complete(index []byte, version string, modules []string) []byte {
-	var links strings.Builder
-	for _, name := range modules {
-		links.WriteString(`<link rel="modulepreload" href="/assets/` + name + `">` + "\n")
+	if err != nil {
+		return p, fmt.Errorf("load the files of the page: %w", err)
 	}
-	all := strings.Replace(string(index), preloads, links.String(), 1)
-	return []byte(strings.ReplaceAll(all, `"/assets/`, `"/assets/`+version+`/`))
+	script, err := join(modules, start)
+	if err != nil {
+		return p, err
+	}
+	_, p.assets["/assets/"+joined] = newAsset(joined, script)
+	// The page names its files with their version.
+	p.version = hex.EncodeToString(sum.Sum(nil)[:versionBytes])
+	_, p.assets["/"] = newAsset("index.html", bytes.ReplaceAll(index, []byte(`"/assets/`), []byte(`"/assets/`+p.version+`/`)))
+	return p, nil
 }
 
 // find returns the file at a path. lasting reports that the path names the version, so that the file

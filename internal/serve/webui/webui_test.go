@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"lilac/internal/serve/webui"
 )
 
@@ -34,7 +32,7 @@ func TestEveryFileIsServedWithItsType(t *testing.T) {
 	want := map[string]string{
 		"/":                          "text/html; charset=utf-8",
 		"/assets/style.css":          "text/css; charset=utf-8",
-		"/assets/app.js":             "text/javascript; charset=utf-8",
+		"/assets/page.js":            "text/javascript; charset=utf-8",
 		"/assets/icon.svg":           "image/svg+xml",
 		"/assets/lilac.webmanifest":  "application/manifest+json",
 		"/favicon.ico":               "image/svg+xml",
@@ -84,7 +82,7 @@ func TestBrowsersKeepTheFilesUntilAnUpgrade(t *testing.T) {
 		t.Errorf("the page itself has the Cache-Control %q", got)
 	}
 	named := regexp.MustCompile(`(?:src|href)="(/assets/([^/"]*)/[^"]*)"`).FindAllStringSubmatch(index.Body.String(), -1)
-	if len(named) < 40 || strings.Count(index.Body.String(), `"/assets/`) != len(named) {
+	if len(named) < 5 || strings.Count(index.Body.String(), `"/assets/`) != len(named) {
 		t.Fatalf("%d files are named with a version", len(named))
 	}
 	for _, found := range named {
@@ -96,8 +94,8 @@ func TestBrowsersKeepTheFilesUntilAnUpgrade(t *testing.T) {
 	version := named[0][2]
 	for target, want := range map[string]string{
 		"/assets/" + version + "/katex/fonts/KaTeX_Main-Regular.woff2": lasting,
-		"/assets/app.js":                           "no-cache",
-		"/assets/0123456789abcdef/app.js":          "no-cache",
+		"/assets/page.js":                          "no-cache",
+		"/assets/0123456789abcdef/page.js":         "no-cache",
 		"/assets/0123456789abcdef/other.js":        "",
 		"/assets/0123456789abcdef/":                "",
 		"/assets/0123456789abcdef/../webui.go":     "",
@@ -113,40 +111,31 @@ func TestBrowsersKeepTheFilesUntilAnUpgrade(t *testing.T) {
 	}
 }
 
-// What the page preloads is what its modules import from the beginning, no less and no more.
-func TestAllModulesArePreloaded(t *testing.T) {
+// Every module is in the script that the page loads, and the page loads no other, so that a first visit
+// is as fast as possible.
+func TestThePageLoadsOneScriptOfAllModules(t *testing.T) {
 	t.Parallel()
-	imports := regexp.MustCompile(`(?m)^(?:import|export)\b[^;]*?'\./([\w.-]+)'`)
-	wanted := map[string]bool{}
-	var visit func(name string)
-	visit = func(name string) {
-		if wanted[name] {
-			return
-		}
-		wanted[name] = true
-		text, err := os.ReadFile(path.Join("static", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range imports.FindAllStringSubmatch(string(text), -1) {
-			visit(found[1])
+	files, err := os.ReadDir("static")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := get(t, "/assets/page.js").Body.String()
+	for _, f := range files {
+		if path.Ext(f.Name()) == ".js" && f.Name() != "theme.js" && !strings.Contains(script, "// "+f.Name()+"\n") {
+			t.Errorf("the script lacks %s: does nothing import it?", f.Name())
 		}
 	}
-	visit("app.js")
-	preloaded := map[string]bool{}
-	for _, found := range regexp.MustCompile(`<link rel="modulepreload" href="/assets/[0-9a-f]+/([^"]+)">`).FindAllStringSubmatch(get(t, "/").Body.String(), -1) {
-		preloaded[found[1]] = true
-	}
-	if diff := cmp.Diff(wanted, preloaded); diff != "" {
-		t.Errorf("imported (-) and preloaded (+):\n%s", diff)
+	scripts := regexp.MustCompile(`<script[^>]* src="/assets/[0-9a-f]+/([^"]+)"`).FindAllStringSubmatch(get(t, "/").Body.String(), -1)
+	if len(scripts) != 2 || scripts[0][1] != "theme.js" || scripts[1][1] != "page.js" {
+		t.Errorf("the page loads the scripts %q", scripts)
 	}
 }
 
 func TestFilesArePackedForWhoAcceptsThat(t *testing.T) {
 	t.Parallel()
-	plain := get(t, "/assets/app.js")
+	plain := get(t, "/assets/page.js")
 	for accepted, packed := range map[string]bool{"": false, "br": false, "gzip;q=0": false, "gzip; q=0.0": false, "gzip": true, "deflate, GZIP;q=0.5, br": true} {
-		w := get(t, "/assets/app.js", "Accept-Encoding", accepted)
+		w := get(t, "/assets/page.js", "Accept-Encoding", accepted)
 		if got := w.Header().Get("Content-Encoding") == "gzip"; got != packed {
 			t.Errorf("%q: packed %v, want %v", accepted, got, packed)
 		}
@@ -171,20 +160,15 @@ func TestFilesArePackedForWhoAcceptsThat(t *testing.T) {
 }
 
 // firstLoad is the most that a first visit may load, in bytes.
-const firstLoad = 350_000
+const firstLoad = 150_000
 
-// The page loads all of its own files at the first visit.
+// The page names all files that it loads at the first visit.
 func TestTheFirstLoadIsSmall(t *testing.T) {
 	t.Parallel()
-	files, err := os.ReadDir("static")
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := get(t, "/", "Accept-Encoding", "gzip").Body.Len()
-	for _, f := range files {
-		if f.Name() != "index.html" {
-			total += get(t, "/assets/"+f.Name(), "Accept-Encoding", "gzip").Body.Len()
-		}
+	index := get(t, "/", "Accept-Encoding", "gzip")
+	total := index.Body.Len()
+	for _, found := range regexp.MustCompile(`(?:src|href)="(/assets/[^"]+)"`).FindAllStringSubmatch(get(t, "/").Body.String(), -1) {
+		total += get(t, found[1], "Accept-Encoding", "gzip").Body.Len()
 	}
 	t.Logf("%d bytes", total)
 	if total > firstLoad || total < firstLoad/10 {

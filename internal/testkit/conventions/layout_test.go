@@ -94,7 +94,7 @@ var neighbors = map[string]string{
 }
 
 // entryPoints are the folders outside internal/. They may import every layer.
-var entryPoints = []string{"cmd/lilac", "cmd/tools", "bench", "deploy/release/artifacts", "deploy/release/manpages", "deploy/site"}
+var entryPoints = []string{"cmd/lilac", "cmd/tools", "bench", "e2e", "deploy/release/artifacts", "deploy/release/manpages", "deploy/site"}
 
 // inTests lists packages of higher layers that every test may import: the default
 // engines and models.

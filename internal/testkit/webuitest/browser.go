@@ -77,6 +77,8 @@ func start(path string) (ctx context.Context, stop func(), err error) {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
+		// There is no GPU; a process for it only takes time.
+		chromedp.Flag("in-process-gpu", true),
 		// The language of the browser determines the format of numbers and dates.
 		chromedp.Flag("lang", "en-US"))
 	ctx, cancel := chromedp.NewContext(ctx)

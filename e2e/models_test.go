@@ -39,6 +39,7 @@ func recordOf(s *e2e.Server, requestID string) (r modelRecord) {
 }
 
 func TestAnotherModelTakesOverAndTheAnswerSaysSo(t *testing.T) {
+	t.Parallel()
 	first := llmtest.New(t, always(llmtest.Script{Status: 503, ErrorType: "server_error", ErrorMessage: "The fake is on fire."}))
 	second := llmtest.New(t, always(llmtest.Say("I am the second.")))
 	d := e2e.NewDiscord(t, discordtest.Options{})
@@ -62,6 +63,7 @@ func TestAnotherModelTakesOverAndTheAnswerSaysSo(t *testing.T) {
 
 // A provider that asks to wait an hour is not called before, also by the next process.
 func TestADemandedWaitOutlivesAKill(t *testing.T) {
+	t.Parallel()
 	first := llmtest.New(t, always(llmtest.Script{Status: 429, RetryAfter: "3600", ErrorType: "rate_limit_error", ErrorMessage: "Come back later."}))
 	second := llmtest.New(t, always(llmtest.Say("I am the second.")))
 	s := e2e.Start(t, twoModels(first, second)...)
@@ -123,6 +125,7 @@ func TestTheNextKeyTakesOver(t *testing.T) {
 }
 
 func TestIfEveryModelFailsPeopleSeeWhyEachDid(t *testing.T) {
+	t.Parallel()
 	first := llmtest.New(t, always(llmtest.Script{Status: 402, ErrorType: "insufficient_quota", ErrorMessage: "No money."}))
 	second := llmtest.New(t, always(llmtest.Script{Status: 401, ErrorType: "authentication_error", ErrorMessage: "Bad key."}))
 	s := e2e.Start(t, twoModels(first, second)...)
@@ -135,6 +138,7 @@ func TestIfEveryModelFailsPeopleSeeWhyEachDid(t *testing.T) {
 }
 
 func TestTheModelIsChosenWhereYouTalk(t *testing.T) {
+	t.Parallel()
 	first, second := llmtest.New(t, always(llmtest.Say("I am the first."))), llmtest.New(t, always(llmtest.Say("I am the second.")))
 	d := e2e.NewDiscord(t, discordtest.Options{})
 	s := e2e.Start(t, slices.Concat(twoModels(first, second), d.Env())...)
@@ -171,6 +175,7 @@ func TestTheModelIsChosenWhereYouTalk(t *testing.T) {
 }
 
 func TestTheModelOfAConversationIsChosenOverHTTP(t *testing.T) {
+	t.Parallel()
 	first, second := llmtest.New(t, always(llmtest.Say("I am the first."))), llmtest.New(t, always(llmtest.Say("I am the second.")))
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("channels:\n  web: {instructions: Speak like a pirate.}\n  terminal: {model: anthropic/second, effort: low}\n"), 0o600); err != nil {

@@ -151,6 +151,7 @@ func TestARefusedAnswerIsToldInAnotherWay(t *testing.T) {
 // If Discord refuses an answer of which a part is visible already, the person who asked learns
 // that there is more.
 func TestARefusedRestIsTold(t *testing.T) {
+	t.Parallel()
 	model := newChatModel(t)
 	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
 	d.MentionUs(d.General, d.Ada, "what is there?")

@@ -72,7 +72,7 @@ func newReadmeUser(t *testing.T, bus e2e.Engine) *readmeUser {
 	u.model.server = model
 	u.s = e2e.New(t, slices.Concat(bus(t), modelEnv(model.URL))...)
 
-	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,6 +85,7 @@ func TestAKillLosesNoEventOfAProgram(t *testing.T) {
 
 // A rule wakes the agent for an event of a program. A program that does not run is reported.
 func TestAProgramWakesTheAgent(t *testing.T) {
+	t.Parallel()
 	s := e2e.New(t, slices.Concat(modelEnv(opsModel(t).URL), e2e.Configured(t, `
 sources:
   deploys: {command: [sh, -c, 'until [ -e go ]; do sleep 0.05; done; echo "{\"id\":\"1\",\"type\":\"deploy.done\",\"payload\":{\"version\":7}}"; cat > /dev/null']}

@@ -100,6 +100,7 @@ var cachingModels = map[string]cachingModel{
 }
 
 func TestTenTurnsReadTheirInputFromTheCache(t *testing.T) {
+	t.Parallel()
 	for name, protocol := range cachingModels {
 		t.Run(name, func(t *testing.T) {
 			if share, _ := tenTurns(t, protocol, false); share < 0.9 {
@@ -112,6 +113,7 @@ func TestTenTurnsReadTheirInputFromTheCache(t *testing.T) {
 // Control: without the stored prompts, the new instructions replace the old ones, and the fake
 // notices that the conversation has changed.
 func TestConversationThatForgetsItsPromptIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, protocol := range cachingModels {
 		t.Run(name, func(t *testing.T) {
 			if _, changes := tenTurns(t, protocol, true); len(changes) == 0 || !strings.Contains(changes[0], "has changed") {

@@ -22,7 +22,7 @@ type startBlock struct{ commands, output string }
 
 func startBlocks(t *testing.T) (blocks []startBlock) {
 	t.Helper()
-	raw, err := os.ReadFile("../../../docs/start.md")
+	raw, err := os.ReadFile("../docs/start.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +46,7 @@ const serveLine = `setsid lilac serve >>"$HOME/serve.log" 2>&1 & disown; until l
 
 // The commands of the page Start work as they are written, in their order.
 func TestTheStepsOfThePageStartWork(t *testing.T) {
+	t.Parallel()
 	needsCommands(t)
 	home, bin := t.TempDir(), t.TempDir()
 	if err := os.Symlink(e2e.Binary(t), filepath.Join(bin, "lilac")); err != nil {

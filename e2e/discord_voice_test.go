@@ -16,6 +16,7 @@ import (
 // A voice message reaches a model that does not accept audio as the text of the transcription
 // endpoint. The control has no endpoint: the model does not learn the text.
 func TestAVoiceMessageIsTranscribed(t *testing.T) {
+	t.Parallel()
 	const spoken = "please water the plants"
 	for name, configured := range map[string]bool{"with an endpoint": true, "control: without": false} {
 		t.Run(name, func(t *testing.T) {

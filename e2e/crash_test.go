@@ -40,7 +40,7 @@ func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
 }
 
 // The same on PostgreSQL, at a few points; the long form kills at every point, 200 times in all:
-// LILAC_LONG=1 go test ./internal/testkit/e2e -run OnceOnPostgres
+// LILAC_LONG=1 go test ./e2e -run OnceOnPostgres
 func TestEveryAcceptedMessageIsAnsweredOnceOnPostgres(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()

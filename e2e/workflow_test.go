@@ -223,6 +223,7 @@ func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 // is not sent later, but the next question is. This also holds if the program had no connection to
 // Discord when the workflow ended.
 func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
+	t.Parallel()
 	needsCommands(t)
 	for name, more := range map[string][]string{"connected": nil, "without Discord": {"DISCORD_TOKEN="}} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 // The primary is killed while prompts arrive, and its synchronous standby is promoted; a new standby
 // takes its place. Nothing that was accepted is lost, and nothing is answered twice. The long form
-// does it 20 times: LILAC_LONG=1 go test ./internal/testkit/e2e -run PromotedStandby
+// does it 20 times: LILAC_LONG=1 go test ./e2e -run PromotedStandby
 func TestAPromotedStandbyLosesNothing(t *testing.T) {
 	t.Parallel()
 	got := endureFailovers(t, many(1, 20), true)

@@ -51,6 +51,7 @@ func settled(t *testing.T, p *ptytest.Terminal, text, want string) {
 const line = "────────────────────────────────────────────────────────────────────────────────"
 
 func TestTheTerminalShowsTheConversation(t *testing.T) {
+	t.Parallel()
 	s := e2e.Start(t, append(e2e.Configured(t, "channels: {terminal: {workspace: {shared: true}}}"), "LILAC_MODEL=demo")...)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("hi"), 0o600); err != nil {
@@ -129,6 +130,7 @@ func TestTheTerminalShowsTheConversation(t *testing.T) {
 // What is typed during an answer is not mixed with it, and the answer can be stopped. The
 // conversation can be continued later.
 func TestTheTerminalSteersStopsAndResumes(t *testing.T) {
+	t.Parallel()
 	s := e2e.Start(t, "LILAC_MODEL=demo")
 	p := chatIn(t, s, t.TempDir(), full)
 	p.WaitFor("@ files")
@@ -165,6 +167,7 @@ func TestTheTerminalSteersStopsAndResumes(t *testing.T) {
 
 // The question at a limit is answered where it is asked.
 func TestTheTerminalAnswersAQuestionInPlace(t *testing.T) {
+	t.Parallel()
 	s := e2e.New(t, "LILAC_MODEL=demo")
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("limits: {request: {steps: 1}}\n"), 0o600); err != nil {
@@ -185,6 +188,7 @@ func TestTheTerminalAnswersAQuestionInPlace(t *testing.T) {
 
 // So is a question of the agent.
 func TestTheTerminalAnswersTheAgentInPlace(t *testing.T) {
+	t.Parallel()
 	s := e2e.Start(t, "LILAC_MODEL=demo")
 	p := chatIn(t, s, t.TempDir(), full)
 	p.WaitFor("@ files")
@@ -198,6 +202,7 @@ func TestTheTerminalAnswersTheAgentInPlace(t *testing.T) {
 
 // Terminals that cannot move the cursor, and --plain, get lines.
 func TestADumbTerminalGetsLines(t *testing.T) {
+	t.Parallel()
 	s := e2e.Start(t, "LILAC_MODEL=demo")
 	for _, p := range []*ptytest.Terminal{chatIn(t, s, t.TempDir(), []string{"TERM=dumb"}), chatIn(t, s, t.TempDir(), full, "--plain")} {
 		p.WaitFor("To stop an answer, press Ctrl-C; to leave")

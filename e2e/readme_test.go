@@ -26,7 +26,7 @@ const failedJob = `{"action":"completed","workflow_job":{"conclusion":"failure",
 // readmeRule returns the example of the README with test addresses for GitHub.
 func readmeRule(t *testing.T, hosts string) string {
 	t.Helper()
-	readme, err := os.ReadFile("../../../README.md")
+	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 // callable that its command calls is asked about, too, and runs when the command is
 // repeated. The control is the call without the policy: it does not wait.
 func TestAnApprovalSurvivesAKill(t *testing.T) {
+	t.Parallel()
 	const policy = `policy: [{tool: bash, who: operator, do: ask}, {tool: "workflow.*", do: ask}]` + "\n"
 	start := func(config string) (*e2e.Server, string) {
 		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
