@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -109,7 +110,8 @@ type protected struct {
 
 // killPoints lists all points to kill at: the named ones, and those around each commit of the
 // conversation. Commits are grouped depending on timing, so the same number may be another step in
-// each run. The long form tests all points five times, the short form only the named ones.
+// each run. The long form tests all points five times, CI once; otherwise, the named ones and some of
+// the others.
 func killPoints(t *testing.T, bus e2e.Engine) []string {
 	t.Helper()
 	model := newToolModel(t)
@@ -121,11 +123,19 @@ func killPoints(t *testing.T, bus e2e.Engine) []string {
 		for _, point := range namedPoints() {
 			points = append(points, fmt.Sprintf("%s#%d", point, round))
 		}
-		for n := 1; n <= commits(t, s) && !testing.Short(); n++ {
+		for n := 1; n <= commits(t, s); n += apart() {
 			points = append(points, fmt.Sprintf("before:%d#%d", n, round), fmt.Sprintf("after:%d#%d", n, round))
 		}
 	}
 	return points
+}
+
+// apart is the distance between the commits at which a test kills.
+func apart() int {
+	if effort.Full() {
+		return 1
+	}
+	return 4
 }
 
 // namedPoints lists the points that denote the same step in each run.
