@@ -12,7 +12,6 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
-	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -110,8 +109,7 @@ type protected struct {
 
 // killPoints lists all points to kill at: the named ones, and those around each commit of the
 // conversation. Commits are grouped depending on timing, so the same number may be another step in
-// each run. The long form tests all points five times, CI once; otherwise, the named ones and some of
-// the others.
+// each run. The long form tests all points five times.
 func killPoints(t *testing.T, bus e2e.Engine) []string {
 	t.Helper()
 	model := newToolModel(t)
@@ -123,19 +121,11 @@ func killPoints(t *testing.T, bus e2e.Engine) []string {
 		for _, point := range namedPoints() {
 			points = append(points, fmt.Sprintf("%s#%d", point, round))
 		}
-		for n := 1; n <= commits(t, s); n += apart() {
+		for n := 1; n <= commits(t, s); n++ {
 			points = append(points, fmt.Sprintf("before:%d#%d", n, round), fmt.Sprintf("after:%d#%d", n, round))
 		}
 	}
 	return points
-}
-
-// apart is the distance between the commits at which a test kills.
-func apart() int {
-	if effort.Full() {
-		return 1
-	}
-	return 4
 }
 
 // namedPoints lists the points that denote the same step in each run.

@@ -22,17 +22,29 @@ func (r *repeatable) Spec() tool.Spec {
 }
 
 // untilGivenUp lets the process crash in a tool call of the request web:s1:r1 until the
-// request is given up. It returns the process that gave it up. On a busy machine, the
-// request may pass a trial before the crash; then it takes more crashes.
+// request is given up. It returns the process that gave it up.
 func untilGivenUp(t *testing.T, do script) *rig {
+	t.Helper()
+	r, _ := crashUntilGivenUp(t, func(began func()) rigOptions {
+		hangs := &repeatable{counter{do: func(ctx context.Context) error { began(); <-ctx.Done(); return ctx.Err() }}}
+		return rigOptions{do: do, tools: []tool.Tool{hangs}}
+	})
+	return r
+}
+
+// crashUntilGivenUp lets the process crash whenever it has begun what it hangs in, until the
+// request web:s1:r1 is given up. It returns the process that gave it up, and how many crashed.
+// On a busy machine, the request may pass a trial before the crash; then it takes more crashes.
+func crashUntilGivenUp(t *testing.T, hanging func(began func()) rigOptions) (r *rig, crashes int) {
 	t.Helper()
 	dbtest.FileOnly(t) // it copies the file after every commit
 	dir := t.TempDir()
 	for life := range 30 {
 		shots := &snapshots{t: t, root: t.TempDir(), src: dir}
 		began := make(chan struct{})
-		hangs := &repeatable{counter{do: func(ctx context.Context) error { close(began); <-ctx.Done(); return ctx.Err() }}}
-		r := newRig(t, rigOptions{dir: dir, do: do, tools: []tool.Tool{hangs}, onCommit: shots.commit})
+		o := hanging(func() { close(began) })
+		o.dir, o.onCommit = dir, shots.commit
+		r := newRig(t, o)
 		shots.set(true)
 		r.send("web:s1:r1", "m1", event.Prompt, "go")
 		var req session.Request
@@ -51,7 +63,7 @@ func untilGivenUp(t *testing.T, do script) *rig {
 			return err == nil && req.State.Ended()
 		})
 		if !runs {
-			return r
+			return r, life
 		}
 		note := fmt.Sprint("f", life)
 		r.send("web:s1:r1", note, event.FollowUp, "touch") // causes one more commit
@@ -61,5 +73,5 @@ func untilGivenUp(t *testing.T, do script) *rig {
 		dir = shots.dirs[len(shots.dirs)-1]
 	}
 	t.Fatal("the request was never given up")
-	return nil
+	return nil, 0
 }

@@ -392,44 +392,20 @@ func TestACrashAtEveryCommitIsSurvived(t *testing.T) {
 	}
 }
 
-// On a busy machine, the request may pass a trial before the crash; then it takes more crashes.
 func TestARequestThatKeepsCrashingIsGivenUp(t *testing.T) {
-	dbtest.FileOnly(t) // it copies the file after every commit
-	dir := t.TempDir()
-	for life := range 30 {
-		asked := make(chan struct{}, 1)
-		hang := func(ctx context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
+	r, crashes := crashUntilGivenUp(t, func(began func()) rigOptions {
+		return rigOptions{do: func(ctx context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
 			say("half an answer")
-			asked <- struct{}{}
+			began()
 			<-ctx.Done()
 			return chat.Message{}, ctx.Err()
-		}
-		shots := &snapshots{t: t, root: t.TempDir(), src: dir}
-		r := newRig(t, rigOptions{dir: dir, do: hang, onCommit: shots.commit})
-		shots.set(true)
-		r.send("web:s1:r1", "m1", event.Prompt, "one")
-		var req session.Request
-		waitUntil(t, "it runs again or is given up", func() bool {
-			err := r.db.Read(context.Background(), func(q db.Queryer) (err error) {
-				req, err = r.store.Requests.Request(q, "web:s1:r1")
-				return err
-			})
-			return len(asked) > 0 || err == nil && req.State.Ended()
-		})
-		if len(asked) == 0 {
-			if req.State != event.StateFailed || !strings.Contains(req.Detail, "given up") || req.Recoveries < 3 || life == 4 && req.Recoveries != 3 {
-				t.Errorf("ended as %s %q after %d recoveries", req.State, req.Detail, req.Recoveries)
-			}
-			r.output("web:s1:r1")
-			return
-		}
-		r.send("web:s1:r1", fmt.Sprintf("f%d", life), event.FollowUp, "touch") // causes one more commit
-		waitUntil(t, "touched", func() bool { return r.mail(fmt.Sprintf("f%d", life)) != "" })
-		shots.set(false)
-		r.stop()
-		dir = shots.dirs[len(shots.dirs)-1]
+		}}
+	})
+	req := r.waitForEnd("web:s1:r1")
+	if req.State != event.StateFailed || !strings.Contains(req.Detail, "given up") || req.Recoveries < 3 || crashes == 4 && req.Recoveries != 3 {
+		t.Errorf("ended as %s %q after %d crashes and %d recoveries", req.State, req.Detail, crashes, req.Recoveries)
 	}
-	t.Fatal("the request was never given up")
+	r.output("web:s1:r1")
 }
 
 func TestACleanRestartIsNotChargedAsACrash(t *testing.T) {

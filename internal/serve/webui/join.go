@@ -18,7 +18,7 @@ var (
 // it is called after those that it imports. The errors name a module that is missing, that imports
 // itself by way of others, or that has another form of import or export.
 func join(modules map[string][]byte, first string) ([]byte, error) {
-	j := joiner{modules: modules, begun: make(map[string]bool), done: make(map[string]bool)}
+	j := joiner{modules: modules, done: make(map[string]bool)}
 	if err := j.add(first); err != nil {
 		return nil, fmt.Errorf("join the modules of the page: %w", err)
 	}
@@ -26,23 +26,24 @@ func join(modules map[string][]byte, first string) ([]byte, error) {
 }
 
 type joiner struct {
-	modules     map[string][]byte
-	begun, done map[string]bool
-	script      bytes.Buffer
+	modules map[string][]byte
+	// done holds the modules that were begun, and whether the script has them.
+	done   map[string]bool
+	script bytes.Buffer
 }
 
 // add appends a module, after those that it imports, unless the script has it.
 func (j *joiner) add(name string) error {
 	rest, exists := j.modules[name+".js"]
-	switch {
+	switch done, begun := j.done[name]; {
 	case !exists:
 		return fmt.Errorf("there is no module %s.js", name)
-	case j.done[name]:
+	case done:
 		return nil
-	case j.begun[name]:
+	case begun:
 		return fmt.Errorf("%s.js imports itself by way of others", name)
 	}
-	j.begun[name] = true
+	j.done[name] = false
 	var body bytes.Buffer
 	var exports strings.Builder // the members of the returned object
 	for len(rest) > 0 {

@@ -189,7 +189,9 @@ func newPage() (page, error) {
 			index = body
 			return nil
 		}
-		modules[name] = body
+		if path.Ext(name) == ".js" {
+			modules[name] = body
+		}
 		name, a := newAsset(name, body)
 		p.assets["/assets/"+name] = a
 		if name == "icon.svg" {
