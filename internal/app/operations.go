@@ -16,6 +16,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/companion"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
@@ -34,6 +35,10 @@ const (
 	// lostAfter is how long the store may list a request as running while the runner does not
 	// run it. Normally, only one commit lies between the two.
 	lostAfter = time.Minute
+	// settledAfter is how long after the start the program releases memory for the first time: not
+	// before the start's own work is done. releaseEvery is the interval after that.
+	settledAfter = 2 * time.Second
+	releaseEvery = time.Minute
 )
 
 // monitoring observes the program: its metrics, its health, and its service manager.
@@ -88,6 +93,21 @@ func (m *monitoring) start(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return m.monitor.Run(ctx) })
 	work.Go(func() error { return m.observer.Requests(ctx, m.bus, m.createdAt) })
 	work.Go(func() error { return m.watchdog(ctx) })
+	work.Go(func() error { return m.release(ctx) })
+}
+
+// release gives memory back while the program is idle, until ctx ends.
+func (m *monitoring) release(ctx context.Context) error {
+	for wait := settledAfter; delay.Wait(ctx, wait); wait = releaseEvery {
+		if !m.rests() {
+			continue
+		}
+		if err := releaseConstants(); err != nil {
+			m.Logger.Debug("cannot release memory", "error", err)
+			return nil // some sandboxes forbid it; it would fail again
+		}
+	}
+	return nil
 }
 
 func (m *monitoring) createdAt(ctx context.Context, requestID string) (at int64, err error) {
