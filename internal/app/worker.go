@@ -106,7 +106,7 @@ func (b toolBuilder) openNodes(token func(call tool.Call) (string, func(), error
 	}
 	here := b.lease.Node()
 	return remote.New(remote.Options{
-		Here: remote.Node{Name: here, CPUs: runtime.GOMAXPROCS(0)}, Marks: marks, Key: remote.Key(b.Config.Token.Reveal()), Silence: b.nodeSilence(), Token: token,
+		Here: remote.Node{Name: here, CPUs: runtime.GOMAXPROCS(0)}, OwnURL: b.Config.Node.URL, Marks: marks, Key: remote.Key(b.Config.Token.Reveal()), Silence: b.nodeSilence(), Token: token,
 		List: func(ctx context.Context) (out []remote.Node, err error) {
 			err = b.db.Read(ctx, func(q db.Queryer) error {
 				nodes, err := db.Nodes(q)

@@ -27,6 +27,9 @@ const (
 type Options struct {
 	// Here is this node.
 	Here Node
+	// OwnURL is the address of this node. A listed node with the same address is this node's former
+	// process, whose row remains for a moment after a crash.
+	OwnURL string
 	// List returns the other nodes that can be reached.
 	List func(ctx context.Context) ([]Node, error)
 	// Token makes the token with which a command calls the tool server of this node.
@@ -157,6 +160,7 @@ func (p *placed) others(ctx context.Context, opt Options) []Node {
 	if err != nil { // the database says so elsewhere; commands run here
 		listed = nil
 	}
+	listed = slices.DeleteFunc(listed, func(node Node) bool { return node.URL == opt.OwnURL })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listed, p.at = listed, time.Now()

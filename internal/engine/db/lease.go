@@ -314,14 +314,21 @@ func (l *Lease) renew(ctx context.Context, sent time.Time) {
 			pause = leaseRetry
 		}
 		if time.Since(sent) >= l.opt.Duration-min(leaseMargin, l.opt.Duration/5) {
-			if err == nil { // this process was stopped, and nobody has taken over
-				err = errors.New("the process was suspended")
-			}
-			l.lose(&fault.Error{Kind: fault.Unavailable, Code: CodeLeaseExpired, Err: err, Message: fmt.Sprintf(
-				"The lease of the database could not be renewed for %s: %s", time.Since(sent).Round(time.Second), fault.ToWire(postgresFault(err)).Message)})
+			l.lose(leaseExpired(time.Since(sent), err))
 			return
 		}
 	}
+}
+
+// leaseExpired returns the fault of a process that did not renew its lease for too long. Without an
+// error, the renewal succeeded, but too late.
+func leaseExpired(late time.Duration, err error) error {
+	late = late.Round(100 * time.Millisecond)
+	message := fmt.Sprintf("The lease of the database was renewed too late, after %s: this process was suspended, its machine was busy, or PostgreSQL answered slowly.", late)
+	if err != nil {
+		message = fmt.Sprintf("The lease of the database could not be renewed for %s: %s", late, fault.ToWire(postgresFault(err)).Message)
+	}
+	return &fault.Error{Kind: fault.Unavailable, Code: CodeLeaseExpired, Err: err, Message: message}
 }
 
 func (l *Lease) lose(err error) {

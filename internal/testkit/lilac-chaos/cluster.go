@@ -66,7 +66,7 @@ func startCluster(h *host, o options) *cluster {
 	c.links = []*faultproxy.Proxy{faultproxy.Start(h, c.primary.Addr()), faultproxy.Start(h, c.standby.Addr())}
 	model := llmtest.New(h, answer)
 	c.discord = e2e.NewDiscord(h, discordtest.Options{})
-	c.discord.Configure("webhooks:\n  ci: {secret: " + hookSecret + "}\n" + rule)
+	c.discord.Configure("webhooks:\n  ci: {secret: " + hookSecret + "}\n" + rule + noLimit)
 	url := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write", c.links[0].Addr, c.links[1].Addr)
 	env := append(e2e.OnPostgres(url), c.discord.Env()...)
 	env = append(env, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY=test", "LILAC_MODEL=openai/test-model", "LILAC_LEASE="+o.lease.String(), "LILAC_WITHOUT="+o.without, "LILAC_BUS_URL="+c.redis.URL())
@@ -96,6 +96,10 @@ const rule = `rules:
     do: {agent: {prompt: "Read {{ .payload.body.text }}"}}
     session: "title:#general"
 `
+
+// noLimit keeps a long run from reaching the limit of a day, where every request would wait for a
+// person.
+const noLimit = "limits: {day: {tokens: 0}}\n"
 
 // answer repeats the newest thing that the world has said, slowly enough that faults happen amid
 // it. After a restart, other messages follow it, which say so. For a prompt, it first runs a command
