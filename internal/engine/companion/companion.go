@@ -198,6 +198,8 @@ func (c *Companion) setTrouble(subject string, err error) {
 	}
 	c.mu.Unlock()
 	switch {
+	case err == nil && before == errNotConnected:
+		c.log.Info("connected to Redis")
 	case err == nil && before != nil:
 		c.log.Info("Redis works again", "for", subject)
 	case err != nil && (before == nil || troubleText(before) != troubleText(err)):

@@ -300,6 +300,12 @@ func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 	m.states[i].since = m.opt.Now()
 	m.mu.Unlock()
 	err := m.try(ctx, i)
+	if errors.Is(ctx.Err(), context.Canceled) { // the monitor stops, which says nothing about the part
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.states[i].since = time.Time{}
+		return false
+	}
 	part := Part{Name: m.opt.Probes[i].Name, Status: OK, Needed: m.opt.Probes[i].Needed}
 	var w warning
 	switch {
@@ -317,7 +323,7 @@ func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 	close(m.looked)
 	m.looked = make(chan struct{})
 	// A part that is not up yet at startup is not reported.
-	tell := part.Status != s.told && (s.told != "" || part.Status != Failed || now.Sub(m.started) > m.opt.Every)
+	tell := part.Status != s.told && (s.told != "" || part.Status == OK || now.Sub(m.started) > m.opt.Every)
 	if tell {
 		tell, s.told = s.told != "" || part.Status != OK, part.Status
 	}

@@ -245,6 +245,70 @@ func TestWarningsDoNotMakeItUnready(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatLastsLongerThanTheStartIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		probe func(age time.Duration) error
+		want  string
+	}{
+		"it is up a moment later": {func(age time.Duration) error {
+			if age == 0 {
+				return health.Warn("not reached yet")
+			}
+			return nil
+		}, ""},
+		"it stays down": {func(time.Duration) error { return health.Warn("not reached yet") }, "not reached yet"},
+		"it fails":      {func(time.Duration) error { return errors.New("broken") }, "broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun, told := time.Now(), ""
+				m := health.New(health.Options{
+					Probes:  []health.Probe{{Name: "part", Run: func(context.Context) error { return c.probe(time.Since(begun)) }}},
+					Changed: func(p health.Part, _ error) { told += p.Message },
+				})
+				ctx, stop := context.WithTimeout(t.Context(), health.DefaultEvery/2)
+				defer stop()
+				_ = m.Run(ctx)
+				if told != "" {
+					t.Errorf("at the start, it told %q", told)
+				}
+				ctx, stop = context.WithTimeout(t.Context(), 3*health.DefaultEvery)
+				defer stop()
+				_ = m.Run(ctx)
+				if told != c.want {
+					t.Errorf("it told %q, want %q", told, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A probe that the end of the monitor interrupts says nothing about its part.
+func TestAnInterruptedProbeTellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		probes := 0
+		m := health.New(health.Options{
+			Probes: []health.Probe{{Name: "part", Run: func(ctx context.Context) error {
+				if probes++; probes == 1 {
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}}},
+			Changed: func(p health.Part, _ error) { t.Errorf("it told %+v", p) },
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(health.DefaultEvery+time.Second, stop)
+		_ = m.Run(ctx)
+		if probes != 2 {
+			t.Fatalf("%d probes, want 2", probes)
+		}
+		if s := status(m.Report(), "part"); s != health.OK {
+			t.Errorf("the part is %s", s)
+		}
+	})
+}
+
 func TestPanickingProbeIsAFailure(t *testing.T) {
 	m := health.New(health.Options{Probes: []health.Probe{{Name: "p", Run: func(context.Context) error { panic("no") }}}})
 	m.Working()
