@@ -138,6 +138,10 @@ func (c *cli) closeLossy() {
 	}
 }
 
+// sameSignal is how soon after the first signal another one counts as the same: timeout(1), npm, and
+// others send a signal to the process and to its group. People take longer.
+const sameSignal = 200 * time.Millisecond
+
 // stopOnSignal returns a context that ends at the first Ctrl-C or SIGTERM. The
 // second one ends the process immediately, like a crash, which loses nothing that
 // was accepted.
@@ -152,7 +156,9 @@ func (c *cli) stopOnSignal(ctx context.Context) (context.Context, context.Cancel
 		case <-ctx.Done():
 			return
 		}
-		<-signals
+		for first := time.Now(); time.Since(first) < sameSignal; {
+			<-signals
+		}
 		fmt.Fprintln(c.err, "lilac: stopping immediately after the second signal; running requests resume at the next start")
 		c.closeLossy()
 		os.Exit(1)
