@@ -51,15 +51,21 @@ func counted(t *testing.T, p *webuitest.Tab, n int) {
 
 func loginTo(t *testing.T, s *e2e.Server) *webuitest.Tab {
 	t.Helper()
+	p := webuitest.Open(t, loginURL(t, s), 1200, 820)
+	p.Until("the page is there", "document.querySelector('#text')")
+	return p
+}
+
+// loginURL returns the newest link that serve has printed.
+func loginURL(t *testing.T, s *e2e.Server) string {
+	t.Helper()
 	var links []string
 	// The output comes through a pipe, so it may arrive after the server is ready.
 	e2e.Eventually(t, answerWithin, "serve has printed its link", func() bool {
 		links = loginLink.FindAllString(s.Log(), -1)
 		return len(links) > 0
 	})
-	p := webuitest.Open(t, links[len(links)-1], 1200, 820)
-	p.Until("the page is there", "document.querySelector('#text')")
-	return p
+	return links[len(links)-1]
 }
 
 // A new user chats, watches, steers, stops, and reloads during an answer. The program is killed
