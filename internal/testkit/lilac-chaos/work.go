@@ -21,6 +21,11 @@ const (
 	hookSecret = "a-secret-of-the-webhook-0123456789"
 	// pause is the time between two messages of one person: people, not a storm.
 	pause = 200 * time.Millisecond
+	// hookPause is the time between two webhooks, and mentionPause that between two mentions. Their
+	// answers go to one channel on Discord, which takes one message a second; what waits there at the
+	// end of a long run would count as lost.
+	hookPause    = time.Second
+	mentionPause = 5 * time.Second
 	// talkLength limits the prompts in one conversation, because an answer costs as much as its
 	// conversation is long.
 	talkLength = 50
@@ -65,8 +70,8 @@ func (w *work) stop() {
 }
 
 // each calls send for 0, 1, 2 and so on, each time at another node, again and again until it is
-// accepted. What is not accepted when the work stops is nobody's promise.
-func (w *work) each(send func(i int, s *e2e.Server) (accepted bool)) {
+// accepted, with a pause after each call. What is not accepted when the work stops is nobody's promise.
+func (w *work) each(pause time.Duration, send func(i int, s *e2e.Server) (accepted bool)) {
 	for i, at := 0, 0; ; at++ {
 		if send(i, w.c.nodes[at%len(w.c.nodes)]) {
 			i++
@@ -83,7 +88,7 @@ func (w *work) each(send func(i int, s *e2e.Server) (accepted bool)) {
 // in the one before.
 func (w *work) write(person int) {
 	talk, session, next := 0, "", 0
-	w.each(func(i int, s *e2e.Server) bool {
+	w.each(pause, func(i int, s *e2e.Server) bool {
 		if i == next {
 			if session != "" && !w.answered(s, session) {
 				return false
@@ -141,7 +146,7 @@ func (w *work) note(talk, i int, text string) {
 
 // deliver sends webhooks as GitHub does.
 func (w *work) deliver() {
-	w.each(func(i int, s *e2e.Server) bool {
+	w.each(hookPause, func(i int, s *e2e.Server) bool {
 		id := fmt.Sprintf("delivery-%d", i)
 		body, err := json.Marshal(map[string]string{"text": id})
 		if err != nil {
@@ -170,7 +175,7 @@ func (w *work) mention() {
 		select {
 		case <-w.ctx.Done():
 			return
-		case <-time.After(5 * time.Second): // Discord's limits are for a channel
+		case <-time.After(mentionPause):
 		}
 	}
 }
