@@ -178,18 +178,40 @@ func (p *Firefox) Say(text string) {
 	p.call("input.performActions", object{"context": p.tab, "actions": []object{{"type": "key", "id": "keyboard", "actions": keys}}}, nil)
 }
 
-// Click clicks the element that matches the selector, as soon as it is shown.
+// Click clicks the element that matches the selector; see [Tab.Click].
 func (p *Firefox) Click(selector string) {
 	p.t.Helper()
-	p.Until(selector+" is there", "document.querySelector("+quote(selector)+")?.checkVisibility()")
-	var at struct{ X, Y float64 }
-	place := p.Text("(() => { const e = document.querySelector(" + quote(selector) + "); e.scrollIntoView({ block: 'nearest' }); const r = e.getClientRects()[0]; return JSON.stringify({ X: r.x + r.width / 2, Y: r.y + r.height / 2 }); })()")
-	if err := json.Unmarshal([]byte(place), &at); err != nil {
-		p.t.Fatalf("find %s: %v", selector, err)
+	last := ""
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		place := p.Text("JSON.stringify((" + aimJS + ")(" + quote(selector) + "))")
+		if place == "null" || place != last {
+			last = place
+			continue
+		}
+		var at struct{ X, Y float64 }
+		if err := json.Unmarshal([]byte(place), &at); err != nil {
+			p.t.Fatalf("find %s: %v", selector, err)
+		}
+		p.call("input.performActions", object{"context": p.tab, "actions": []object{{"type": "pointer", "id": "mouse", "actions": []object{
+			{"type": "pointerMove", "x": int(at.X), "y": int(at.Y)}, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0},
+		}}}}, nil)
+		if p.clicked() {
+			return
+		}
+		last = ""
 	}
-	p.call("input.performActions", object{"context": p.tab, "actions": []object{{"type": "pointer", "id": "mouse", "actions": []object{
-		{"type": "pointerMove", "x": int(at.X), "y": int(at.Y)}, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0},
-	}}}}, nil)
+	p.t.Fatalf("not within %s: a click on %s\nthe page says:\n%s", within, selector, p.Text("document.body.innerText"))
+}
+
+// clicked reports whether the last click reached its target.
+func (p *Firefox) clicked() bool {
+	p.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if reached := p.Text("window.aimed.reached"); reached != "null" {
+			return reached == "true"
+		}
+	}
+	return false
 }
 
 // Reload loads the page again.
