@@ -256,7 +256,7 @@ func lastStamp(content string) (time.Duration, bool) {
 	return time.Duration(n), err == nil
 }
 
-// settled is how long after its start the program is idle: it gives memory back after two seconds.
+// settled is the time from the start until memory is measured: the program gives memory back after two seconds.
 const settled = 5 * time.Second
 
 // BenchmarkStart measures the time from exec to the first response of /readyz, the memory of an

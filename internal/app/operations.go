@@ -35,8 +35,8 @@ const (
 	// lostAfter is how long the store may list a request as running while the runner does not
 	// run it. Normally, only one commit lies between the two.
 	lostAfter = time.Minute
-	// settledAfter is how long after the start the program releases memory for the first time: not
-	// before the start's own work is done. releaseEvery is the interval after that.
+	// settledAfter is the time from the start to the first release of memory: the start's own work
+	// has ended by then. releaseEvery is the interval after that.
 	settledAfter = 2 * time.Second
 	releaseEvery = time.Minute
 )

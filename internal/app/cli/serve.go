@@ -138,8 +138,8 @@ func (c *cli) closeLossy() {
 	}
 }
 
-// sameSignal is how soon after the first signal another one counts as the same: timeout(1), npm, and
-// others send a signal to the process and to its group. People take longer.
+// sameSignal is the time after the first signal in which others count as the same one: timeout(1), npm,
+// and others send a signal to the process and to its group. People take longer.
 const sameSignal = 200 * time.Millisecond
 
 // stopOnSignal returns a context that ends at the first Ctrl-C or SIGTERM. The

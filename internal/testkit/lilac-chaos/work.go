@@ -22,8 +22,8 @@ const (
 	// pause is the time between two messages of one person: people, not a storm.
 	pause = 200 * time.Millisecond
 	// hookPause is the time between two webhooks, and mentionPause that between two mentions. Their
-	// answers go to one channel on Discord, which takes one message a second; what waits there at the
-	// end of a long run would count as lost.
+	// answers go to one channel on Discord, which takes one message a second. Answers that still
+	// wait at the end of a long run would count as lost.
 	hookPause    = time.Second
 	mentionPause = 5 * time.Second
 	// talkLength limits the prompts in one conversation, because an answer costs as much as its

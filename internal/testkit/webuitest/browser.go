@@ -65,8 +65,6 @@ func (b *browser) context(t *testing.T) context.Context {
 
 // start starts a Chromium; stop ends it and removes its profile.
 func start(path string) (ctx context.Context, stop func(), err error) {
-	// Processes of the browser may write to the profile for a moment after the browser
-	// has ended, so it is removed later.
 	profile, err := os.MkdirTemp("", "lilac-chromium-")
 	if err != nil {
 		return nil, nil, err
@@ -85,15 +83,21 @@ func start(path string) (ctx context.Context, stop func(), err error) {
 	stop = func() {
 		cancel()
 		end()
-		for deadline := time.Now().Add(within); os.RemoveAll(profile) != nil && time.Now().Before(deadline); {
-			time.Sleep(20 * time.Millisecond)
-		}
+		removeProfile(profile)
 	}
 	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		stop()
 		return nil, nil, err
 	}
 	return ctx, stop, nil
+}
+
+// removeProfile removes the profile of a browser that has ended. Its processes may write there for a
+// moment longer.
+func removeProfile(profile string) {
+	for deadline := time.Now().Add(within); os.RemoveAll(profile) != nil && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // browsers are the programs that can run the tests, the best one first. The headless
@@ -106,12 +110,18 @@ var browsers = []string{"/usr/lib/chromium/chromium-headless-shell", "chrome-hea
 // install it.
 func chromium(t *testing.T) string {
 	t.Helper()
-	for _, name := range browsers {
+	return installed(t, browsers, "Chromium is needed to test the page: apt-get install chromium-headless-shell")
+}
+
+// installed returns the path of the first program that is there. Without any, the test is skipped
+// with the hint, and fails in CI.
+func installed(t *testing.T, names []string, hint string) string {
+	t.Helper()
+	for _, name := range names {
 		if found, err := exec.LookPath(name); err == nil {
 			return found
 		}
 	}
-	const hint = "Chromium is needed to test the page: apt-get install chromium-headless-shell"
 	if os.Getenv("CI") == "true" {
 		t.Fatal(hint)
 	}

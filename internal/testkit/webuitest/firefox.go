@@ -51,8 +51,7 @@ type object = map[string]any
 // startFirefox starts a Firefox, and returns the address at which it is driven. The test ends it.
 func startFirefox(t *testing.T) (address string) {
 	t.Helper()
-	program := firefox(t)
-	// The profile is removed when the processes of the browser have ended; see [start].
+	program := installed(t, []string{"firefox-esr", "firefox"}, "Firefox is needed to test the page there, too: apt-get install firefox-esr")
 	profile, err := os.MkdirTemp("", "lilac-firefox-")
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +68,7 @@ func startFirefox(t *testing.T) (address string) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		for deadline := time.Now().Add(within); os.RemoveAll(profile) != nil && time.Now().Before(deadline); {
-			time.Sleep(20 * time.Millisecond)
-		}
+		removeProfile(profile)
 	})
 	// A browser that does not start ends, or is ended, and so ends its output.
 	giveUp := time.AfterFunc(within, func() { _ = cmd.Process.Kill() })
@@ -86,22 +83,6 @@ func startFirefox(t *testing.T) (address string) {
 		log += lines.Text() + "\n"
 	}
 	t.Fatalf("Firefox did not start: %v\n%s", lines.Err(), log)
-	return ""
-}
-
-// firefox returns the path of the browser, or ends the test with an instruction to install it.
-func firefox(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"firefox-esr", "firefox"} {
-		if found, err := exec.LookPath(name); err == nil {
-			return found
-		}
-	}
-	const hint = "Firefox is needed to test the page there, too: apt-get install firefox-esr"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(hint)
-	}
-	t.Skip(hint)
 	return ""
 }
 
