@@ -18,6 +18,9 @@ const (
 	// inboxAge is the retention of external event ids. It is longer than the retention of the
 	// bus, so that an event that is still on the bus cannot be accepted twice.
 	inboxAge = 30 * 24 * time.Hour
+	// longTextAge is the retention of the long texts of deleted requests. It is longer than the
+	// retention of the bus, whose events contain them.
+	longTextAge = 30 * 24 * time.Hour
 	// usageAge is the longest period that can be summed up.
 	usageAge = 367 * 24 * time.Hour
 	// workflowAge is the retention of workflows that have ended. During that time, a late
@@ -63,6 +66,7 @@ func (c cleaner) removeOld(ctx context.Context) {
 	c.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return c.store.Workflows.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
 	c.trim(ctx, "usage", func(tx *db.Tx) (bool, error) { return c.store.Usage.TrimCalls(tx, tx.Now().Add(-usageAge)) })
 	c.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return c.store.Inbox.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
+	c.trim(ctx, "long texts", func(tx *db.Tx) (bool, error) { return c.store.Requests.TrimLongTexts(tx, tx.Now().Add(-longTextAge)) })
 	c.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return c.store.Relays.TrimRelays(tx, tx.Now().Add(-relayAge)) })
 	c.trim(ctx, "forwarded messages", func(tx *db.Tx) (bool, error) { return c.store.Forwarded.TrimForwarded(tx, tx.Now().Add(-forwardedAge)) })
 	c.trim(ctx, "router states", func(tx *db.Tx) (bool, error) {

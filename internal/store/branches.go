@@ -107,7 +107,7 @@ func copyPrompt(tx *db.Tx, v session.Session, from, until int64) (same bool, err
 
 // copyMessages copies messages of a span with their numbers, on which summaries and notes depend.
 func copyMessages(tx *db.Tx, v session.Session, from, until int64, thinking bool) error {
-	copied, err := collect(tx, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq`, v.Branch.Of, from, until)
+	copied, err := collect(tx, scanHistory(tx), `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq`, v.Branch.Of, from, until)
 	if err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
@@ -118,7 +118,7 @@ func copyMessages(tx *db.Tx, v session.Session, from, until int64, thinking bool
 		if len(m.Message.Parts) == 0 {
 			continue
 		}
-		if err := insertHistory(tx, v.ID, m); err != nil {
+		if err := insertHistory(tx, v.ID, m, v.ID); err != nil { // the long texts of the request are deleted with its session
 			return err
 		}
 	}

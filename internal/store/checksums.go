@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/engine/longtext"
 )
 
 // checksummed is a table whose rows carry a checksum over all of their columns, so that
@@ -107,6 +108,15 @@ func decodeRow(t checksummed, checksum int64, data []byte, into any, values ...a
 		return fmt.Errorf("decode %s %s: %w", t.table, t.name(values), err)
 	}
 	return nil
+}
+
+// decodeLong is like decodeRow, for a row that [longtext.Shorten] may have shortened.
+func decodeLong(q db.Queryer, t checksummed, checksum int64, data []byte, into any, values ...any) error {
+	whole, err := longtext.Restore(q, data)
+	if err != nil && matches(checksum, values) {
+		return fmt.Errorf("read %s %s: %w", t.table, t.name(values), err)
+	}
+	return decodeRow(t, checksum, whole, into, values...)
 }
 
 func (t checksummed) damaged(values []any) error { return db.DamagedRow(t.table, t.name(values)) }

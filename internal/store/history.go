@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
+	"lilac/internal/engine/longtext"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
 )
@@ -29,14 +30,18 @@ func (History) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessa
 		return *prior, nil
 	}
 	m.Seq = seq
-	return seq, insertHistory(tx, sessionID, m)
+	return seq, insertHistory(tx, sessionID, m, m.RequestID)
 }
 
-// insertHistory inserts a message with its number.
-func insertHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) error {
+// insertHistory inserts a message with its number. Its long texts may be those of an owner; see
+// [longtext.Shorten].
+func insertHistory(tx *db.Tx, sessionID string, m session.HistoryMessage, textsOf string) error {
 	data, err := json.Marshal(m.Message)
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
+	}
+	if data, err = longtext.Shorten(tx, textsOf, data); err != nil {
+		return fmt.Errorf("append message: %w", err)
 	}
 	_, err = tx.Exec(`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data, rowChecksum(sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data))
@@ -51,14 +56,16 @@ func (History) HasHistory(q db.Queryer, sessionID, id string) (bool, error) {
 	return exists(q, `SELECT 1 FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
 }
 
-func scanHistory(r scanner) (m session.HistoryMessage, err error) {
-	var data []byte
-	var checksum int64
-	var sessionID string
-	if err := r.Scan(&sessionID, &m.Seq, &m.ID, &m.RequestID, &m.CreatedAt, &data, &checksum); err != nil {
-		return m, err
+func scanHistory(q db.Queryer) func(scanner) (session.HistoryMessage, error) {
+	return func(r scanner) (m session.HistoryMessage, err error) {
+		var data []byte
+		var checksum int64
+		var sessionID string
+		if err := r.Scan(&sessionID, &m.Seq, &m.ID, &m.RequestID, &m.CreatedAt, &data, &checksum); err != nil {
+			return m, err
+		}
+		return m, decodeLong(q, historyTable, checksum, data, &m.Message, sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data)
 	}
-	return m, decodeRow(historyTable, checksum, data, &m.Message, sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data)
 }
 
 const historyColumns = `session_id, seq, id, request_id, created_at, json, checksum`
@@ -66,18 +73,20 @@ const historyColumns = `session_id, seq, id, request_id, created_at, json, check
 // Messages returns the newest limit messages that are older than the message with the id
 // before, oldest first. If before is empty, it returns the newest messages of all.
 func (History) Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
-	return messagesOf(q, scanHistory, sessionID, limit, before, session.Span{})
+	return messagesOf(q, scanHistory(q), sessionID, limit, before, session.Span{})
 }
 
-var scanHistoryOrDamaged = orDamaged(scanHistory, func(m session.HistoryMessage, why string) session.HistoryMessage {
-	return session.HistoryMessage{ID: m.ID, RequestID: m.RequestID, Damaged: true, Message: chat.Text(chat.System, why)}
-})
+func scanHistoryOrDamaged(q db.Queryer) func(scanner) (session.HistoryMessage, error) {
+	return orDamaged(scanHistory(q), func(m session.HistoryMessage, why string) session.HistoryMessage {
+		return session.HistoryMessage{ID: m.ID, RequestID: m.RequestID, Damaged: true, Message: chat.Text(chat.System, why)}
+	})
+}
 
 // ListMessages is like [History.Messages], but for lists that people read: it replaces a
 // damaged message with a placeholder that names the reason, and does not fail. It lists only
 // messages of a span of time.
 func (History) ListMessages(q db.Queryer, sessionID string, limit int, before string, in session.Span) ([]session.HistoryMessage, error) {
-	return messagesOf(q, scanHistoryOrDamaged, sessionID, limit, before, in)
+	return messagesOf(q, scanHistoryOrDamaged(q), sessionID, limit, before, in)
 }
 
 func messagesOf(q db.Queryer, scan func(scanner) (session.HistoryMessage, error), sessionID string, limit int, before string, in session.Span) ([]session.HistoryMessage, error) {
@@ -108,7 +117,7 @@ func messagesOf(q db.Queryer, scan func(scanner) (session.HistoryMessage, error)
 
 // Message returns one message of a session.
 func (History) Message(q db.Queryer, sessionID, id string) (session.HistoryMessage, error) {
-	out, err := collect(q, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
+	out, err := collect(q, scanHistory(q), `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
 	if err == nil && len(out) == 0 {
 		return session.HistoryMessage{}, fault.New(fault.NotFound, "There is no message %q in this session.", id)
 	}
@@ -151,7 +160,7 @@ var (
 // far as they belong to the newest conversation of the session. None of its reads depends on
 // another, so that they can travel together.
 func (History) Conversation(q db.Queryer, sessionID string) (out session.Conversation, err error) {
-	if out.Messages, err = collect(q, scanHistory, readConversation, sessionID); err != nil {
+	if out.Messages, err = collect(q, scanHistory(q), readConversation, sessionID); err != nil {
 		return out, fmt.Errorf("read history: %w", err)
 	}
 	var seq, createdAt, checksum int64

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"time"
 
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
+	"lilac/internal/engine/longtext"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
@@ -209,7 +211,7 @@ func (Requests) Story(q db.Queryer, requestID string) (session.Story, error) {
 
 // storyOf returns the journal of a request. Entries that cannot be read are in it as damaged.
 func storyOf(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
-	return journal(q, orDamaged(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
+	return journal(q, orDamaged(scanEntry(q, requestID), func(e session.StoryEntry, why string) session.StoryEntry {
 		return session.StoryEntry{Seq: e.Seq, Kind: session.EntryDamaged, Detail: why}
 	}), requestID)
 }
@@ -255,6 +257,10 @@ func (Journal) Record(tx *db.Tx, requestID string, e session.Entry) error {
 			return fmt.Errorf("encode journal entry: %w", err)
 		}
 	}
+	data, err := longtext.Shorten(tx, requestID, data)
+	if err != nil {
+		return fmt.Errorf("append journal entry: %w", err)
+	}
 	seq, err := tx.Next("journal "+requestID, `SELECT coalesce(max(seq), 0) FROM journal WHERE request_id = ?`, requestID)
 	if err != nil {
 		return fmt.Errorf("number journal entry: %w", err)
@@ -266,7 +272,7 @@ func (Journal) Record(tx *db.Tx, requestID string, e session.Entry) error {
 
 // Journal returns the journal of a request, oldest entry first.
 func (Journal) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
-	return journal(q, scanEntry(requestID), requestID)
+	return journal(q, scanEntry(q, requestID), requestID)
 }
 
 func journal(q db.Queryer, scan func(scanner) (session.StoryEntry, error), requestID string) ([]session.StoryEntry, error) {
@@ -274,15 +280,22 @@ func journal(q db.Queryer, scan func(scanner) (session.StoryEntry, error), reque
 	return out, wrap("read journal", err)
 }
 
-func scanEntry(requestID string) func(scanner) (session.StoryEntry, error) {
+func scanEntry(q db.Queryer, requestID string) func(scanner) (session.StoryEntry, error) {
 	return func(row scanner) (e session.StoryEntry, err error) {
 		var data []byte
 		var checksum int64
 		if err := row.Scan(&e.Seq, &e.At, &e.Step, &e.Kind, &data, &checksum); err != nil {
 			return e, err
 		}
-		return e, decodeRow(journalTable, checksum, data, &e.Data, requestID, e.Seq, e.At, e.Step, e.Kind, data)
+		return e, decodeLong(q, journalTable, checksum, data, &e.Data, requestID, e.Seq, e.At, e.Step, e.Kind, data)
 	}
+}
+
+// TrimLongTexts deletes the long texts of requests that were deleted with their session. before must
+// be longer ago than the retention of the bus, whose events contain them.
+func (Requests) TrimLongTexts(tx *db.Tx, before time.Time) (more bool, err error) {
+	return trimOld(tx, "long texts", `DELETE FROM long_texts WHERE (owner, id) IN
+		(SELECT owner, id FROM long_texts t WHERE at < ? AND NOT EXISTS (SELECT 1 FROM requests WHERE requests.id = t.owner) ORDER BY at LIMIT ?)`, before)
 }
 
 // conversationStart is a subquery for the time at which the newest conversation of a

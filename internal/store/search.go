@@ -139,7 +139,7 @@ func searchHistory(q db.Queryer, statement, of string, without []string, query s
 			return f, err
 		}
 		f.MessageID = m.ID
-		if err := decodeRow(historyTable, checksum, data, &m.Message, f.SessionID, m.Seq, m.ID, f.RequestID, f.CreatedAt, data); err != nil {
+		if err := decodeLong(q, historyTable, checksum, data, &m.Message, f.SessionID, m.Seq, m.ID, f.RequestID, f.CreatedAt, data); err != nil {
 			return f, err
 		}
 		f.Role = string(m.Message.Role)

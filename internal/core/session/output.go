@@ -83,21 +83,27 @@ func newOutput(s *Service, requestID string, h event.Headers, recovery int, text
 	}
 }
 
+// stream buffers text of the model in deltas, and makes the reader of the model's stream wait so
+// that no publication becomes large: hosts without streams send a whole answer at once.
+func (o *output) stream(ctx context.Context, reasoning bool, text string) {
+	for text != "" {
+		cut := min(len(text), maxDelta)
+		for cut > 0 && cut < len(text) && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		if cut == 0 {
+			cut = min(len(text), maxDelta) // this is not UTF-8
+		}
+		o.append(reasoning, text[:cut])
+		o.throttle(ctx)
+		text = text[cut:]
+	}
+}
+
 // append buffers a delta. It blocks only when the bus is far behind.
 func (o *output) append(reasoning bool, text string) {
 	if text == "" {
 		return
-	}
-	for len(text) > maxDelta {
-		cut := maxDelta
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		if cut == 0 {
-			break // this is not UTF-8
-		}
-		o.append(reasoning, text[:cut])
-		text = text[cut:]
 	}
 	o.mu.Lock()
 	if n := len(o.deltas); n > 0 && o.deltas[n-1].reasoning == reasoning && len(o.deltas[n-1].text) < maxDelta {

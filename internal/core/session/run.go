@@ -12,6 +12,7 @@ import (
 	"lilac/internal/agent"
 	"lilac/internal/agent/tool"
 	"lilac/internal/engine/db"
+	"lilac/internal/engine/longtext"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
@@ -201,7 +202,7 @@ func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
 			}
 		}
 		return c.decide(in)
-	})
+	}, r.out.fullText())
 }
 
 func (r *run) runAgent() (outcome agent.Outcome) {
@@ -426,13 +427,17 @@ func staleOwner(err error) bool {
 	return errors.As(err, &f) && f.Code == codeStaleOwner
 }
 
-// record makes one durable write of the run. If it fails, the run cannot continue.
-func (r *run) record(ctx context.Context, fn func(c *change) error) error {
-	if err := r.write(ctx, fn); err != nil {
-		r.recordErr = err
-		return err
+// record makes one durable write of the run. If it fails, the run cannot continue. long are the
+// values with long texts that fn writes; see [longtext.SetAside].
+func (r *run) record(ctx context.Context, fn func(c *change) error, long ...any) error {
+	err := longtext.SetAside(ctx, r.svc.opt.DB, r.requestID, long...)
+	if err == nil {
+		err = r.write(ctx, fn)
 	}
-	return nil
+	if err != nil {
+		r.recordErr = err
+	}
+	return err
 }
 
 // write is one transaction of the run. It also publishes the buffered text, so that

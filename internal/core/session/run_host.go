@@ -59,7 +59,7 @@ func (r runHost) CheckLimits(ctx context.Context, used chat.Usage) error {
 	return r.checkBudgets(ctx, r.steps, used)
 }
 
-func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome) ([]agent.Injected, error) {
+func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome, long ...any) ([]agent.Injected, error) {
 	var injected []agent.Injected
 	var seqs []int64
 	var closed bool
@@ -78,7 +78,7 @@ func (r runHost) takeMessages(ctx context.Context, in Input, outcome *agent.Outc
 			form = &asked
 		}
 		return err
-	})
+	}, long...)
 	if err != nil {
 		return nil, err
 	}
@@ -101,14 +101,12 @@ func (r runHost) Interrupts() *agent.Signal { return &r.interrupts }
 
 // Text implements [agent.Output].
 func (r runHost) Text(delta string) {
-	r.out.append(false, delta)
-	r.out.throttle(r.ctx)
+	r.out.stream(r.ctx, false, delta)
 }
 
 // Reasoning implements [agent.Output].
 func (r runHost) Reasoning(delta string) {
-	r.out.append(true, delta)
-	r.out.throttle(r.ctx)
+	r.out.stream(r.ctx, true, delta)
 }
 
 // ResetText implements [agent.Output].
@@ -185,7 +183,7 @@ func (r runHost) ModelDone(ctx context.Context, s agent.Step) error {
 			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model, Effort: r.effort, WorkedMS: r.workedMS(),
 			Instructions: instructions,
 		}})
-	})
+	}, s.Message)
 	if err == nil {
 		r.markCharged(spent)
 		r.sent.Prompt, r.sent.unsaved = prompt, false
@@ -262,7 +260,7 @@ func (r runHost) StepDone(ctx context.Context, step int, messages []chat.Message
 
 // WouldEnd implements [agent.Inbox].
 func (r runHost) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Injected, error) {
-	return r.takeMessages(ctx, WouldEnd{RequestID: r.requestID, NoSlot: r.svc.hasHeldSessions()}, &outcome)
+	return r.takeMessages(ctx, WouldEnd{RequestID: r.requestID, NoSlot: r.svc.hasHeldSessions()}, &outcome, r.out.fullText())
 }
 
 // Compacted implements [agent.Recorder].

@@ -2,10 +2,12 @@ package sqlitebus
 
 import (
 	"context"
+	"slices"
 
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/delivery"
+	"lilac/internal/engine/longtext"
 	"lilac/internal/foundation/event"
 )
 
@@ -13,7 +15,7 @@ import (
 type Options = delivery.Options
 
 // Migrations create the tables of the bus; [db.Open] applies them.
-var Migrations = delivery.Migrations
+var Migrations = slices.Concat(delivery.Migrations, longtext.Migrations)
 
 // Bus is the engine that stores events in the database. It implements [bus.Bus].
 type Bus struct {

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/delivery"
+	"lilac/internal/engine/longtext"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
@@ -108,6 +109,9 @@ func (b *Bus) appendOne(tx *db.Tx, e event.Event) (*record, error) {
 		}
 	}
 	r := &record{Seq: t.last + 1, Event: e}
+	if e.Data, err = longtext.Shorten(tx, e.Headers.RequestID(), e.Data); err != nil {
+		return nil, err
+	}
 	pos := rowNumber(t.id, r.Seq)
 	n, err := tx.ExecExpecting(1, `INSERT INTO bus_log (pos, topic, id, type, ts, key, lane, headers, data, at, sum)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (topic, id) DO NOTHING`,
@@ -196,7 +200,7 @@ func readLog(q db.Queryer, topic event.Topic, id, after int64, lane string, limi
 	var out []*record
 	size := 0
 	for size < chunkBytes && rows.Next() {
-		r, err := scanRecord(rows, topic)
+		r, err := scanRecord(q, rows, topic)
 		// Check the position first: a row with a wrong number leaves a gap before it,
 		// which must be reported, and skipped, as one damage.
 		if want := after + int64(len(out)) + 1; lane == "" && r.Seq > want {
@@ -224,7 +228,7 @@ func readOne(q db.Queryer, topic event.Topic, id, seq int64) (*record, error) {
 	if !rows.Next() {
 		return nil, rows.Err()
 	}
-	r, err := scanRecord(rows, topic)
+	r, err := scanRecord(q, rows, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +236,7 @@ func readOne(q db.Queryer, topic event.Topic, id, seq int64) (*record, error) {
 }
 
 // scanRecord reads and verifies a row. It sets the position even if the row is damaged.
-func scanRecord(rows db.Rows, topic event.Topic) (*record, error) {
+func scanRecord(q db.Queryer, rows db.Rows, topic event.Topic) (*record, error) {
 	var (
 		r                     = &record{}
 		pos, topicID, at, sum int64
@@ -248,7 +252,8 @@ func scanRecord(rows db.Rows, topic event.Topic) (*record, error) {
 			return r, db.DamagedRow("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq))
 		}
 	}
-	return r, nil
+	r.Data, err = longtext.Restore(q, r.Data)
+	return r, err
 }
 
 // sumEvent returns the checksum of a row of the log.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/engine/longtext"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
@@ -107,6 +108,11 @@ func damaged(ctx context.Context, c *config.Config, database *db.DB) ([]string, 
 	}
 	defer b.Close()
 	bad, err := b.Verify(ctx)
+	if err != nil {
+		return bad, err
+	}
+	texts, err := longtext.Verify(ctx, database)
+	bad = append(bad, texts...)
 	if err != nil {
 		return bad, err
 	}

@@ -212,6 +212,22 @@ func TestMachine(t *testing.T) {
 		p.Deep = false
 		check(t, examine(t, p, "database"), doctor.OK, "")
 	})
+	t.Run("a long text is damaged", func(t *testing.T) {
+		p := patient(t, nil, "")
+		d, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.Update(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`INSERT INTO long_texts (owner, id, at, data) VALUES ('request-1', 'the hash of another text', 0, CAST('text' AS BLOB))`)
+			return err
+		})
+		if err := errors.Join(err, d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		p.Deep = true
+		check(t, examine(t, p, "database"), doctor.Fail, "request-1/the hash of another text of the table long_texts is damaged")
+	})
 	t.Run("the database is damaged", func(t *testing.T) {
 		p := patient(t, nil, "")
 		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), []byte("no database at all"), 0o600); err != nil {

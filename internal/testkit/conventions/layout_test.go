@@ -50,7 +50,8 @@ var neighbors = map[string]string{
 
 	"engine/bus":       "engine/db",
 	"engine/delivery":  "engine/bus engine/db",
-	"engine/sqlitebus": "engine/delivery engine/bus engine/db",
+	"engine/longtext":  "engine/db",
+	"engine/sqlitebus": "engine/delivery engine/bus engine/db engine/longtext",
 	"engine/companion": "engine/delivery engine/db",
 
 	"agent":           "agent/tool",
