@@ -86,8 +86,9 @@ func TestALongAnswerDoesNotGoThroughOneCommit(t *testing.T) {
 			if req := r.waitForEnd("q1"); req.State != event.StateDone {
 				t.Fatalf("the request ended as %s: %s", req.State, req.Detail)
 			}
-			if n := meter.largest.Load(); n > maxCommit {
-				t.Errorf("the largest commit has %d bytes; want at most %d", n, maxCommit)
+			n := meter.largest.Load()
+			if t.Logf("the largest commit has %d bytes", n); n > maxCommit {
+				t.Errorf("want at most %d bytes", maxCommit)
 			}
 			if name == "arguments" && given.Load() != int64(len(arguments)) {
 				t.Errorf("the tool got %d bytes of arguments; want %d", given.Load(), len(arguments))
