@@ -13,6 +13,7 @@ import (
 	"lilac/internal/testkit/e2e"
 	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
+	"lilac/internal/testkit/webuitest"
 )
 
 // besideEachOther is how many tests run in parallel per CPU. Tests mostly wait for their
@@ -23,7 +24,9 @@ func TestMain(m *testing.M) {
 	sandbox.Enter()
 	effort.SideBySide(many(besideEachOther, 1) * runtime.GOMAXPROCS(0))
 	effort.SkipWholeProgram()
+	closeBrowser := webuitest.Share()
 	code := m.Run()
+	closeBrowser()
 	e2e.RemoveBinary()
 	if err := e2e.RemovePostgres(); err != nil {
 		fmt.Println(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 	"lilac/internal/testkit/webuitest"
 )
@@ -36,6 +37,7 @@ const filmAnswer = "The notes for 2.4 are in `release-notes.md`:\n\n" +
 // The animation of the README: the program is killed while it writes an answer, and the answer is
 // completed when it runs again. With LILAC_SHOTS, the test writes it to survives.gif.
 func TestTheReadmesAnimationShowsAnAnswerThatSurvivesAKill(t *testing.T) {
+	effort.SkipLong(t, "The README's animation")
 	t.Parallel()
 	const slow = 90 * time.Millisecond
 	// The first answer stops in the middle until the program is killed, however slow the machine is.

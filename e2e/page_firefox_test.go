@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -12,6 +13,7 @@ import (
 // nothing in common with it: they follow an answer through kill -9, run a tool, reload, and look at
 // the views.
 func TestThePageInFirefox(t *testing.T) {
+	effort.SkipLong(t, "Firefox, which is not the default browser,")
 	t.Parallel()
 	s := e2e.Start(t)
 	p := webuitest.OpenFirefox(t, loginURL(t, s), 1200, 820)

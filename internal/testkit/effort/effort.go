@@ -2,8 +2,8 @@
 //
 //   - go test -short: the tests of single packages, in their smallest form. Tests
 //     of the whole program and of the page do not run.
-//   - go test: every behavior once, on the default engine.
-//   - CI=true: every behavior on every engine.
+//   - go test: every behavior once, on the default engine and browser.
+//   - CI=true: every behavior on every engine and browser.
 //   - LILAC_LONG=1: also the figures that the proof table states, for hours.
 package effort
 
@@ -20,6 +20,15 @@ func Full() bool { return os.Getenv("CI") != "" || Long() }
 
 // Long reports whether the long forms of the tests run.
 func Long() bool { return os.Getenv("LILAC_LONG") != "" }
+
+// SkipLong skips the long form of a test, or one on something that is not the default, unless
+// everything is tested. what begins the reason.
+func SkipLong(t testing.TB, what string) {
+	t.Helper()
+	if !Full() {
+		t.Skip(what + " is tested with CI=true")
+	}
+}
 
 // SkipPostgres skips a test on PostgreSQL, which is not the default engine, unless every
 // engine is tested or LILAC_TEST_DB selects engines.

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/testkit/effort"
 )
 
-// shared is the browser that the tests of a package share, if [Main] runs them.
+// shared is the browser that the tests of a package share after [Share].
 var shared browser
 
 // atATime is the number of tests of a package that run at the same time. Many tests wait
@@ -33,14 +33,20 @@ type browser struct {
 // longer than most tests. Each test has its own storage, so tests can run in parallel.
 func Main(m *testing.M) int {
 	effort.SkipWholeProgram()
-	shared.on = true
 	effort.SideBySide(atATime)
-	defer func() {
+	defer Share()()
+	return m.Run()
+}
+
+// Share lets the tests of a package share one browser. TestMain calls it before the tests run, and
+// end after them.
+func Share() (end func()) {
+	shared.on = true
+	return func() {
 		if shared.stop != nil {
 			shared.stop()
 		}
-	}()
-	return m.Run()
+	}
 }
 
 // context returns the parent context of tabs.
@@ -51,7 +57,7 @@ func (b *browser) context(t *testing.T) context.Context {
 	if b.ctx != nil {
 		return b.ctx
 	}
-	ctx, stop, err := start(chromium(t))
+	ctx, stop, err := startAgain(t, chromium(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +67,20 @@ func (b *browser) context(t *testing.T) context.Context {
 	}
 	b.ctx, b.stop = ctx, stop
 	return ctx
+}
+
+// starts is how often a Chromium is started at most: now and then, it crashes while it starts, in
+// code of its own (a general protection fault in its thread pool).
+const starts = 3
+
+func startAgain(t *testing.T, path string) (ctx context.Context, stop func(), err error) {
+	for range starts {
+		if ctx, stop, err = start(path); err == nil {
+			break
+		}
+		t.Logf("Chromium does not start: %v", err)
+	}
+	return ctx, stop, err
 }
 
 // start starts a Chromium; stop ends it and removes its profile.
