@@ -192,10 +192,18 @@ func TestMessagesKeepTheOrderInWhichTheyWereApplied(t *testing.T) {
 		f.emit("session.message_applied", object{"messageId": id, "requestId": r, "queue": "steer", "offset": 3})
 	}
 	p.Until("the others were read", order+" === 'one|then m2|then m3'")
+	// The page does not know that the first one is its own. It waits for the answer to it.
+	p.Do(chromedp.Evaluate[chromedp.Void]("window.read = performance.now(); 0"))
+	p.Until("a reload of the messages would have begun", "performance.now() > window.read + 600")
 	sent.release()
 	p.Until("the first stands before them", order+" === 'one|first|then m2|then m3'")
 	f.text(r, "\n\ntwo", 3)
 	p.Until("the answer goes on behind them", order+" === 'one|first|then m2|then m3|two'")
+	f.set(func() {
+		if f.loads != 1 {
+			t.Errorf("the messages were loaded %d times; want once", f.loads)
+		}
+	})
 }
 
 // A message that was read after the messages were stored is shown below them. It waits for the text before

@@ -102,18 +102,16 @@ export function messageApplied(state, payload) {
     settle(state, entry, fate);
     return;
   }
-  // An unknown message is among the stored messages, or it is one that this page is
-  // sending; then the response names it soon.
   if (state.history.some((m) => m.id === fate.messageId)) return;
   state.unseen.add(fate.messageId);
-  if (!state.outbox.some((e) => e.status === 'sending' && !e.problem)) reloadUnseen(state);
+  reloadUnseen(state);
 }
 
 // reloadUnseen requests a reload if messages were applied that this page does not
-// have. It is called when the outcome of a message that was being sent is known:
-// messages are sent one after the other, so none of the unknown ones is that message.
+// have. An unknown message may be one that this page is sending; then the response
+// names it soon.
 function reloadUnseen(state) {
-  if (state.unseen.size) state.stale = true;
+  if (state.unseen.size && !state.outbox.some((e) => e.status === 'sending' && !e.problem)) state.stale = true;
 }
 
 // settle moves a message from the outbox into its request: to the text offset that
