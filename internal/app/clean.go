@@ -18,9 +18,9 @@ const (
 	// inboxAge is the retention of external event ids. It is longer than the retention of the
 	// bus, so that an event that is still on the bus cannot be accepted twice.
 	inboxAge = 30 * 24 * time.Hour
-	// longTextAge is the retention of the long texts of deleted requests. It is longer than the
-	// retention of the bus, whose events contain them.
-	longTextAge = 30 * 24 * time.Hour
+	// longTextAge is the retention of the long texts of deleted requests. It is longer than the 7 days
+	// of the bus, whose events contain them.
+	longTextAge = 8 * 24 * time.Hour
 	// usageAge is the longest period that can be summed up.
 	usageAge = 367 * 24 * time.Hour
 	// workflowAge is the retention of workflows that have ended. During that time, a late

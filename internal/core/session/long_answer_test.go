@@ -3,8 +3,11 @@ package session_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,9 +15,11 @@ import (
 	"lilac/internal/agent/tool"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
+	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
+	"lilac/internal/store"
 	"lilac/internal/testkit/dbtest"
 )
 
@@ -115,5 +120,59 @@ func TestALongAnswerDoesNotGoThroughOneCommit(t *testing.T) {
 				t.Errorf("a long message that was not set aside measures %d bytes; want at least %d", n, 2*maxCommit)
 			}
 		})
+	}
+}
+
+// A request that was cancelled just before a crash ends when the program starts again.
+func TestTheEndOfALongAnswerAfterACrashDoesNotGoThroughOneCommit(t *testing.T) {
+	dbtest.FileOnly(t)
+	const steps = 8
+	part := strings.Repeat("All work and no play makes Jack a dull boy. ", 1100)
+	reached := make(chan struct{})
+	dir := t.TempDir()
+	r := newRig(t, rigOptions{dir: dir, tools: []tool.Tool{&counter{}}, do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+		n := len(req.Messages) / 2
+		if n == steps {
+			close(reached)
+			<-ctx.Done()
+			return chat.Message{}, ctx.Err()
+		}
+		say(part)
+		m := callCount(fmt.Sprint("c", n))
+		m.Parts[0].Text = part
+		return m, nil
+	}})
+	r.model.window = 1_000_000
+	r.send("q1", "m1", event.Prompt, "Write.")
+	<-reached
+	r.stop()
+
+	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(t.Context(), func(tx *db.Tx) error {
+		state, err := r.store.States.State(tx, sid)
+		if err != nil {
+			return err
+		}
+		state.Active.Phase = session.Closing
+		return r.store.States.SaveState(tx, sid, state)
+	})
+	if err := errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	meter := &commitMeter{log: filepath.Join(dir, db.FileName+"-wal")}
+	r = newRig(t, rigOptions{dir: dir, onCommit: meter.onCommit})
+	if req := r.waitForEnd("q1"); req.State != event.StateCancelled {
+		t.Errorf("the request ended as %s", req.State)
+	}
+	n := meter.largest.Load()
+	if t.Logf("the largest commit has %d bytes", n); n > maxCommit {
+		t.Errorf("want at most %d bytes", maxCommit)
+	}
+	if _, final := r.output("q1"); strings.Count(final, part) != steps {
+		t.Errorf("the final text has %d of %d parts", strings.Count(final, part), steps)
 	}
 }

@@ -3,11 +3,13 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"lilac/internal/agent"
 	"lilac/internal/engine/db"
+	"lilac/internal/engine/longtext"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
@@ -262,6 +264,9 @@ func (s *Service) resumeInTurn(ctx context.Context, p recovery) error {
 
 func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
 	sessionID := as.sessionID
+	if err := setAsideText(ctx, s.opt, sessionID); err != nil {
+		return fmt.Errorf("prepare to resume: %w", err)
+	}
 	return s.change(ctx, sessionID, func(c *change) error {
 		a := c.state.Active
 		if a == nil {
@@ -311,6 +316,25 @@ func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
 		}
 		return c.decide(in)
 	})
+}
+
+// setAsideText stores the text of a session's active request before the transaction that may end
+// it; see [run.record].
+func setAsideText(ctx context.Context, opt Options, sessionID string) error {
+	var requestID, text string
+	err := opt.DB.Read(ctx, func(q db.Queryer) error {
+		state, err := opt.Tables.States.State(q, sessionID)
+		if err != nil || state.Active == nil {
+			return err
+		}
+		p, err := opt.Tables.progress(q, sessionID, state.Active.RequestID)
+		requestID, text = state.Active.RequestID, p.text
+		return err
+	})
+	if err != nil && !db.IsEngineError(err) {
+		return nil // what is damaged is reported by the transaction
+	}
+	return errors.Join(err, longtext.SetAside(ctx, opt.DB, requestID, text))
 }
 
 func (c *change) recordRecovery(a *Active, p progress, charged bool) error {
