@@ -113,7 +113,7 @@ func decodeRow(t checksummed, checksum int64, data []byte, into any, values ...a
 // decodeLong is like decodeRow, for a row that [longtext.Shorten] may have shortened.
 func decodeLong(q db.Queryer, t checksummed, checksum int64, data []byte, into any, values ...any) error {
 	whole, err := longtext.Restore(q, data)
-	if err != nil && matches(checksum, values) {
+	if err != nil && matches(checksum, values) { // otherwise, the row itself is damaged
 		return fmt.Errorf("read %s %s: %w", t.table, t.name(values), err)
 	}
 	return decodeRow(t, checksum, whole, into, values...)

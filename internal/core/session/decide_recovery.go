@@ -76,6 +76,12 @@ func (d *decision) recovered(in Recovered) {
 // givesUp reports whether the request has stopped the process too often.
 func (a *Active) givesUp(in Recovered) bool { return in.Culprit && a.Recovery.Charged >= maxCharged }
 
+// endsOn reports whether an input of recovery ends the request instead of resuming it.
+func (a *Active) endsOn(in Input) bool {
+	recovered, first := in.(Recovered)
+	return a.Phase == Closing || first && a.givesUp(recovered)
+}
+
 func (d *decision) turnCame(in TurnCame) {
 	switch a := d.Active; {
 	case !d.isActive(in.RequestID) || a.Recovery.Turn != Waiting:

@@ -37,6 +37,16 @@ func (m *commitMeter) onCommit(done bool) {
 	m.largest.Store(max(m.largest.Load(), info.Size()-m.size.Swap(info.Size())))
 }
 
+// check fails the test if a commit was too large.
+func (m *commitMeter) check(t *testing.T) {
+	t.Helper()
+	n := m.largest.Load()
+	t.Logf("the largest commit has %d bytes", n)
+	if n > maxCommit {
+		t.Errorf("want at most %d bytes", maxCommit)
+	}
+}
+
 // maxCommit is the largest commit of an answer, in bytes: the 64 KiB that stay in a row, in each of
 // the rows that are written together, with their indexes.
 const maxCommit = 220 << 10
@@ -91,10 +101,7 @@ func TestALongAnswerDoesNotGoThroughOneCommit(t *testing.T) {
 			if req := r.waitForEnd("q1"); req.State != event.StateDone {
 				t.Fatalf("the request ended as %s: %s", req.State, req.Detail)
 			}
-			n := meter.largest.Load()
-			if t.Logf("the largest commit has %d bytes", n); n > maxCommit {
-				t.Errorf("want at most %d bytes", maxCommit)
-			}
+			meter.check(t)
 			if name == "arguments" && given.Load() != int64(len(arguments)) {
 				t.Errorf("the tool got %d bytes of arguments; want %d", given.Load(), len(arguments))
 			}
@@ -168,10 +175,7 @@ func TestTheEndOfALongAnswerAfterACrashDoesNotGoThroughOneCommit(t *testing.T) {
 	if req := r.waitForEnd("q1"); req.State != event.StateCancelled {
 		t.Errorf("the request ended as %s", req.State)
 	}
-	n := meter.largest.Load()
-	if t.Logf("the largest commit has %d bytes", n); n > maxCommit {
-		t.Errorf("want at most %d bytes", maxCommit)
-	}
+	meter.check(t)
 	if _, final := r.output("q1"); strings.Count(final, part) != steps {
 		t.Errorf("the final text has %d of %d parts", strings.Count(final, part), steps)
 	}

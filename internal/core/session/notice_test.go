@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,27 @@ func TestAnAssistantMessageIsOutputWithoutAModelCall(t *testing.T) {
 	}
 	if n := r.model.count(); n != 2 {
 		t.Errorf("the model was called %d times, want 2", n)
+	}
+}
+
+// Clients send such messages, too, and of any length.
+func TestALongNoticeIsOutputInParts(t *testing.T) {
+	const maxDelta = 64 << 10
+	said := strings.Repeat("漢字🌸", 40_000)
+	r := newRig(t, rigOptions{})
+	r.publish("cmd:n1", "env:s1:n1", event.RequestMessage{Queue: event.Prompt, MessageID: "n1", Messages: []chat.Message{chat.Text(chat.Assistant, said)}})
+	r.waitForEnd("env:s1:n1")
+	if text, _ := r.output("env:s1:n1"); text != said {
+		t.Errorf("%d of %d bytes were output", len(text), len(said))
+	}
+	for _, e := range r.events(event.OutputTopic("env:s1:n1")) {
+		p, err := event.Decode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if delta, ok := p.(event.TextDelta); ok && len(delta.Delta) > maxDelta {
+			t.Errorf("a part has %d bytes; want at most %d", len(delta.Delta), maxDelta)
+		}
 	}
 }
 

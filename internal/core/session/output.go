@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -83,30 +85,40 @@ func newOutput(s *Service, requestID string, h event.Headers, recovery int, text
 	}
 }
 
-// stream buffers text of the model in deltas, and makes the reader of the model's stream wait so
-// that no publication becomes large: hosts without streams send a whole answer at once.
+// stream buffers text of the model, and makes the reader of the model's stream wait so that no
+// publication becomes large: hosts without streams send a whole answer at once.
 func (o *output) stream(ctx context.Context, reasoning bool, text string) {
-	for text != "" {
-		cut := min(len(text), maxDelta)
-		for cut > 0 && cut < len(text) && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		if cut == 0 {
-			cut = min(len(text), maxDelta) // this is not UTF-8
-		}
-		o.append(reasoning, text[:cut])
+	for part := range deltasOf(text) {
+		o.appendDelta(reasoning, part)
 		o.throttle(ctx)
-		text = text[cut:]
 	}
 }
 
-// append buffers a delta. It blocks only when the bus is far behind.
+// append buffers text. It blocks only when the bus is far behind.
 func (o *output) append(reasoning bool, text string) {
-	if text == "" {
-		return
+	for part := range deltasOf(text) {
+		o.appendDelta(reasoning, part)
 	}
+}
+
+// deltasOf splits a text into parts of at most maxDelta.
+func deltasOf(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for s != "" {
+			part := text.Truncate(s, maxDelta)
+			if part == "" {
+				part = s[:maxDelta] // it is not UTF-8
+			}
+			if s = s[len(part):]; !yield(part) {
+				return
+			}
+		}
+	}
+}
+
+func (o *output) appendDelta(reasoning bool, text string) {
 	o.mu.Lock()
-	if n := len(o.deltas); n > 0 && o.deltas[n-1].reasoning == reasoning && len(o.deltas[n-1].text) < maxDelta {
+	if n := len(o.deltas); n > 0 && o.deltas[n-1].reasoning == reasoning && len(o.deltas[n-1].text)+len(text) <= maxDelta {
 		o.deltas[n-1].text = append(o.deltas[n-1].text, text...)
 	} else {
 		o.deltas = append(o.deltas, delta{reasoning: reasoning, offset: int64(len(o.text)), text: []byte(text)})

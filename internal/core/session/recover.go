@@ -264,7 +264,7 @@ func (s *Service) resumeInTurn(ctx context.Context, p recovery) error {
 
 func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
 	sessionID := as.sessionID
-	if err := setAsideText(ctx, s.opt, sessionID); err != nil {
+	if err := setAsideText(ctx, s, sessionID, in); err != nil {
 		return fmt.Errorf("prepare to resume: %w", err)
 	}
 	return s.change(ctx, sessionID, func(c *change) error {
@@ -280,8 +280,7 @@ func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
 			return nil
 		}
 		recovered, first := in.(Recovered)
-		gaveUp := first && a.givesUp(recovered)
-		ends := gaveUp || a.Phase == Closing
+		ends := a.endsOn(in)
 		switch {
 		case first && recovered.Turn == Waiting && !ends:
 			return c.decide(in)
@@ -318,23 +317,24 @@ func (s *Service) resumeWith(ctx context.Context, as recovery, in Input) error {
 	})
 }
 
-// setAsideText stores the text of a session's active request before the transaction that may end
-// it; see [run.record].
-func setAsideText(ctx context.Context, opt Options, sessionID string) error {
+// setAsideText stores the text of a session's active request before the transaction that ends it;
+// see [run.record]. It does nothing if the input does not end the request.
+func setAsideText(ctx context.Context, s *Service, sessionID string, in Input) error {
 	var requestID, text string
-	err := opt.DB.Read(ctx, func(q db.Queryer) error {
-		state, err := opt.Tables.States.State(q, sessionID)
-		if err != nil || state.Active == nil {
+	err := s.opt.DB.Read(ctx, func(q db.Queryer) error {
+		state, err := s.opt.Tables.States.State(q, sessionID)
+		if a := state.Active; err != nil || a == nil || a.Paused != nil || !a.endsOn(in) {
 			return err
 		}
-		p, err := opt.Tables.progress(q, sessionID, state.Active.RequestID)
-		requestID, text = state.Active.RequestID, p.text
+		requestID = state.Active.RequestID
+		p, err := s.opt.Tables.progress(q, sessionID, requestID)
+		text = p.text
 		return err
 	})
 	if err != nil && !db.IsEngineError(err) {
-		return nil // what is damaged is reported by the transaction
+		return nil // the transaction reads the same rows and reports the damage
 	}
-	return errors.Join(err, longtext.SetAside(ctx, opt.DB, requestID, text))
+	return errors.Join(err, longtext.SetAside(ctx, s.opt.DB, requestID, text))
 }
 
 func (c *change) recordRecovery(a *Active, p progress, charged bool) error {

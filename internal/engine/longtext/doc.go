@@ -1,8 +1,8 @@
 // Package longtext keeps long texts out of commits, because everybody else's commits wait for
 // a large one.
 //
-// Whoever is about to write a long text calls [SetAside] first: it stores all but the first
-// 64 KiB of the text in pieces, each in a commit of its own. [Shorten] then leaves these pieces
+// Before a transaction that writes a long text, callers call [SetAside]: it stores all but the
+// first 64 KiB of the text in pieces, each in a commit of its own. [Shorten] then leaves these pieces
 // out of the rows with the text and names them at the beginning of the row, so that several rows
 // with the same text share them. [Restore] puts them back when a row is read.
 //

@@ -27,21 +27,21 @@ CREATE INDEX long_texts_at ON long_texts (at);
 // marker begins a shortened row. A row that begins with it by chance gets another one.
 const marker = `{"$aside":`
 
-// note names what a row leaves out. It is the value of the first field of a shortened row.
+// note lists the pieces that a row leaves out. It is the value of the first field of a shortened row.
 type note struct {
 	Owner string `json:"owner,omitempty"`
 	// Pieces are in the order of the text.
 	Pieces []placed `json:"pieces,omitempty"`
 }
 
-// placed is a piece with its offset in what is left of the row, in bytes.
+// placed is a piece that a row leaves out. At is its offset in the rest of the row, in bytes.
 type placed struct {
 	ID string `json:"id"`
 	At int    `json:"at"`
 }
 
-// SetAside stores what the strings in values have beyond their first 64 KiB. The values are what
-// rows of the owner will contain; they are encoded as JSON to find their strings.
+// SetAside stores all but the first 64 KiB of each string in values, which rows of the owner will
+// contain. It encodes the values as JSON to find their strings.
 func SetAside(ctx context.Context, d *db.DB, owner string, values ...any) error {
 	for _, v := range values {
 		encoded, err := json.Marshal(v)
@@ -62,7 +62,7 @@ func setAside(ctx context.Context, d *db.DB, owner string, encoded []byte) error
 	}
 	var stored map[string][]byte
 	err := d.Read(ctx, func(q db.Queryer) (err error) {
-		stored, err = read(q, "id, ''", owner, found)
+		stored, err = read(q, "''", owner, found)
 		return err
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func Shorten(tx *db.Tx, owner string, row []byte) ([]byte, error) {
 	}
 	head, err := json.Marshal(n)
 	if err != nil {
-		return nil, fmt.Errorf("encode what a row leaves out: %w", err)
+		return nil, fmt.Errorf("encode the note of a row: %w", err)
 	}
 	return slices.Concat([]byte(marker), head, []byte(","), left[1:]), nil
 }
@@ -109,7 +109,7 @@ func leaveOut(tx *db.Tx, owner string, row []byte) (left []byte, n note, err err
 	if len(found) == 0 {
 		return row, note{}, nil
 	}
-	stored, err := read(tx, "id, ''", owner, found)
+	stored, err := read(tx, "''", owner, found)
 	if err != nil || len(stored) == 0 {
 		return row, note{}, err
 	}
@@ -144,7 +144,7 @@ func Restore(q db.Queryer, row []byte) ([]byte, error) {
 	for i, p := range n.Pieces {
 		found[i].id = p.ID
 	}
-	stored, err := read(q, "id, data", n.Owner, found)
+	stored, err := read(q, "data", n.Owner, found)
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +160,9 @@ func Restore(q db.Queryer, row []byte) ([]byte, error) {
 	return append(out, rest[end-1:]...), nil
 }
 
-// read returns those of the pieces that are stored, by their ids. columns are "id" and a value.
-func read(q db.Queryer, columns, owner string, of []piece) (map[string][]byte, error) {
+// read returns a column of those pieces that are stored, by their ids. The column can be an empty
+// string, if only the ids matter.
+func read(q db.Queryer, column, owner string, of []piece) (map[string][]byte, error) {
 	ids := make([]string, len(of))
 	for i, p := range of {
 		ids[i] = p.id
@@ -170,7 +171,7 @@ func read(q db.Queryer, columns, owner string, of []piece) (map[string][]byte, e
 	if err != nil {
 		return nil, fmt.Errorf("encode list of pieces: %w", err)
 	}
-	rows, err := q.Query(`SELECT `+columns+` FROM long_texts WHERE owner = ? AND id IN (SELECT value FROM json_each(?))`, owner, string(list))
+	rows, err := q.Query(`SELECT id, `+column+` FROM long_texts WHERE owner = ? AND id IN (SELECT value FROM json_each(?))`, owner, string(list))
 	if err != nil {
 		return nil, fmt.Errorf("read pieces: %w", err)
 	}
@@ -187,7 +188,10 @@ func read(q db.Queryer, columns, owner string, of []piece) (map[string][]byte, e
 	return out, rows.Err()
 }
 
-// Verify reads all pieces and lists the damaged ones.
+// reportedMax is the maximum number of damaged pieces that [Verify] lists.
+const reportedMax = 1000
+
+// Verify reads all pieces and lists the damaged ones, at most 1000.
 func Verify(ctx context.Context, d *db.DB) (bad []string, err error) {
 	err = d.Read(ctx, func(q db.Queryer) error {
 		rows, err := q.Query(`SELECT owner, id, data FROM long_texts`)
@@ -195,7 +199,7 @@ func Verify(ctx context.Context, d *db.DB) (bad []string, err error) {
 			return err
 		}
 		defer rows.Close()
-		for rows.Next() && ctx.Err() == nil {
+		for rows.Next() && len(bad) < reportedMax && ctx.Err() == nil {
 			var owner, id string
 			var data []byte
 			if err := rows.Scan(&owner, &id, &data); err != nil || hash(data) != id {

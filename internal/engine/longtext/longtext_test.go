@@ -70,7 +70,7 @@ func restore(d *db.DB, stored []byte) (row []byte, err error) {
 	return row, err
 }
 
-// kept is how much of each string stays in its row.
+// kept is the length of the beginning of each string that stays in its row, in bytes.
 const kept = 64 << 10
 
 func TestALongTextThatWasSetAsideIsNotInTheRow(t *testing.T) {
@@ -165,12 +165,16 @@ func TestARowThatLooksShortenedIsKeptAsItIs(t *testing.T) {
 }
 
 func TestDamageOfALongTextIsNoticed(t *testing.T) {
-	for name, damage := range map[string]string{
-		"a piece is missing":  `DELETE FROM long_texts WHERE id = (SELECT max(id) FROM long_texts)`,
-		"a byte has changed":  `UPDATE long_texts SET data = CAST('other' AS BLOB) WHERE id = (SELECT max(id) FROM long_texts)`,
-		"all pieces are gone": `DELETE FROM long_texts`,
+	for _, c := range []struct {
+		name, damage string
+		args         []any
+		reported     int
+	}{
+		{"a piece is missing", `DELETE FROM long_texts WHERE id = (SELECT max(id) FROM long_texts)`, nil, 0},
+		{"a byte has changed", `UPDATE long_texts SET data = ? WHERE id = (SELECT max(id) FROM long_texts)`, []any{[]byte("other")}, 1},
+		{"all pieces are gone", `DELETE FROM long_texts`, nil, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			d := open(t)
 			row := message{Role: "assistant", Text: strings.Repeat("All work and no play. ", 20_000)}
 			setAside(t, d, row)
@@ -178,18 +182,15 @@ func TestDamageOfALongTextIsNoticed(t *testing.T) {
 			if bad, err := longtext.Verify(t.Context(), d); err != nil || len(bad) > 0 {
 				t.Fatalf("before the damage: %q, %v", bad, err)
 			}
-			if dbtest.Postgres() {
-				damage = strings.Replace(damage, "CAST('other' AS BLOB)", "'other'", 1)
-			}
-			if err := d.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec(damage); return err }); err != nil {
+			if err := d.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec(c.damage, c.args...); return err }); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := restore(d, stored); !db.IsDamaged(err) {
 				t.Errorf("the row was restored: %v", err)
 			}
 			bad, err := longtext.Verify(t.Context(), d)
-			if changed := strings.Contains(damage, "UPDATE"); err != nil || (len(bad) == 1) != changed {
-				t.Errorf("the check of all pieces reports %q, %v", bad, err)
+			if err != nil || len(bad) != c.reported {
+				t.Errorf("the check of all pieces reports %q, %v; want %d pieces", bad, err, c.reported)
 			}
 		})
 	}
@@ -208,7 +209,7 @@ func FuzzARowIsRestored(f *testing.F) {
 	d := open(f)
 	f.Fuzz(func(t *testing.T, row, text string, n int) {
 		if text == "" || n < 0 || n > 300_000 {
-			t.Skip()
+			return
 		}
 		long := strings.Repeat(text, n/len(text)+1)
 		setAside(t, d, long)

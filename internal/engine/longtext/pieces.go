@@ -36,7 +36,7 @@ func pieces(text []byte) (out []piece) {
 			i += n
 		}
 		if from > begin {
-			out = append(out, newPiece(text, from, min(i, len(text))))
+			out = append(out, newPiece(text, from, i))
 		}
 	}
 	return out

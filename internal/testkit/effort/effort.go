@@ -22,7 +22,7 @@ func Full() bool { return os.Getenv("CI") != "" || Long() }
 func Long() bool { return os.Getenv("LILAC_LONG") != "" }
 
 // SkipLong skips the long form of a test, or one on something that is not the default, unless
-// everything is tested. what begins the reason.
+// everything is tested. The reason begins with what, the name of the skipped test's subject.
 func SkipLong(t testing.TB, what string) {
 	t.Helper()
 	if !Full() {

@@ -38,7 +38,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Share lets the tests of a package share one browser. TestMain calls it before the tests run, and
+// Share lets the tests of a package share one browser. TestMain calls Share before the tests run, and
 // end after them.
 func Share() (end func()) {
 	shared.on = true
@@ -57,7 +57,7 @@ func (b *browser) context(t *testing.T) context.Context {
 	if b.ctx != nil {
 		return b.ctx
 	}
-	ctx, stop, err := startAgain(t, chromium(t))
+	ctx, stop, err := startRetrying(t, chromium(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,12 +69,12 @@ func (b *browser) context(t *testing.T) context.Context {
 	return ctx
 }
 
-// starts is how often a Chromium is started at most: now and then, it crashes while it starts, in
-// code of its own (a general protection fault in its thread pool).
-const starts = 3
+// maxStarts is the maximum number of attempts to start Chromium. It sometimes crashes while it starts,
+// with a general protection fault in its own thread pool.
+const maxStarts = 3
 
-func startAgain(t *testing.T, path string) (ctx context.Context, stop func(), err error) {
-	for range starts {
+func startRetrying(t *testing.T, path string) (ctx context.Context, stop func(), err error) {
+	for range maxStarts {
 		if ctx, stop, err = start(path); err == nil {
 			break
 		}
