@@ -11,6 +11,7 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -141,6 +142,7 @@ func TestANamedAgentDoesTheWork(t *testing.T) {
 
 // Without its name, the work has the ordinary model and may write.
 func TestControlWithoutANameTheOrdinaryAgentWorks(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	model := newWriter(t, nothing)
 	s := e2e.Start(t, append(modelEnv(model.URL), e2e.Configured(t, reviewers)...)...)

@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 	"lilac/internal/testkit/s3test"
 )
@@ -70,6 +71,7 @@ func TestTheFilesAreWhereBothProcessesAre(t *testing.T) {
 // While the bucket is away, a file is refused with the reason, text is answered, and /readyz says
 // why. When it is back, the files of the data directory from before it was configured are in it.
 func TestABucketThatIsAway(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	picture := drawing(t)
 	url, _ := seesPicture(t, picture)

@@ -15,6 +15,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -37,6 +38,7 @@ var bombs = []struct{ name, command, told string }{
 // S5: a command that exhausts a resource is killed at its limit with all of its processes, and it
 // costs the program hardly any memory.
 func TestBombsCostTheProgramLittleAndLeaveNothing(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("memory and processes are read from /proc: run this on Linux")
@@ -77,6 +79,7 @@ func TestBombsCostTheProgramLittleAndLeaveNothing(t *testing.T) {
 // Controls: the test notices a process that allocates memory and frees it, and a command that is
 // still running.
 func TestControlPeaksAndCommandsAreSeen(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("memory and processes are read from /proc: run this on Linux")

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 	"lilac/internal/testkit/redistest"
 )
@@ -86,6 +87,7 @@ var flushed = misfortune{"it is flushed while it runs", false, func(r *redistest
 // one that is sent while the broker is unavailable. Readers of the event stream see every answer
 // once. The short form tests only the first misfortune.
 func TestConversationsOutliveTheirBroker(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	chosen := misfortunes
 	if testing.Short() {

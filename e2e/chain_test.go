@@ -9,12 +9,14 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
 // A rule that triggers itself indirectly comes to an end: the workflows and sub-agents of a
 // request count as part of the rule's work.
 func TestAChainOfEventsEndsAlsoByWayOfOthers(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	t.Parallel()
 	const (
@@ -92,6 +94,7 @@ func firstInChain(t *testing.T, s *e2e.Server) (session string) {
 // A rule's budget also covers the later work of its workflows, even if the program was killed in
 // between.
 func TestABudgetHoldsForWhatWorkflowsDoAfterAKill(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	t.Parallel()
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -72,6 +73,7 @@ const accepted = "answer:/prompt"
 // proves nothing. The points are named by the step, because the number of a commit differs from
 // run to run.
 func TestControlCrashesWithoutProtectionAreNoticed(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for _, c := range []struct {
@@ -92,6 +94,7 @@ func TestControlCrashesWithoutProtectionAreNoticed(t *testing.T) {
 }
 
 func TestControlALogThatIsLostWithTheProcessIsNoticed(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	needsCommands(t)
 	noticed(t, crash(t, e2e.SQLite, accepted, protected{noLog: true}), "the session was lost")

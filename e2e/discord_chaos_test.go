@@ -14,6 +14,7 @@ import (
 
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -289,6 +290,7 @@ func (c *crowd) waits() bool {
 // the agent are answered exactly once and completely, other messages are not answered, and each
 // wait wakes the agent once.
 func TestWhateverPeopleDoOnDiscord(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	seeds, steps := uint64(1), 40
 	if os.Getenv("LILAC_LONG") != "" {

@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -39,6 +40,7 @@ const sentAgain = "LILAC_WITHOUT=reconcile"
 
 // With one safeguard disabled, the same crashes must make the test fail.
 func TestControlCrashesOnDiscordWithoutProtectionAreNoticed(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for _, c := range []struct{ name, at, without, want string }{
 			{"a message that is not read again", "ingest", "LILAC_WITHOUT=position", "was not answered"},

@@ -17,6 +17,7 @@ import (
 	"lilac/internal/store"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 )
 
 // After a downtime of two days, a restart sends the messages that are still relevant, once, and no
@@ -34,6 +35,7 @@ func TestARestartSendsNothingThatIsTooOld(t *testing.T) {
 }
 
 func TestControlARestartWithoutExpirySendsYesterday(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		wrong, _ := outboxAfterDays(t, bus, "LILAC_WITHOUT=expiry")
 		noticed(t, wrong, "was sent although it was too old")

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 )
 
 // pressPoints lists the points at which the process is killed around a press of Stop.
@@ -51,6 +52,7 @@ func TestAPressOfStopOutlivesAKill(t *testing.T) {
 
 // If a press is not recorded before it is acknowledged, a kill loses it and the user is not told.
 func TestControlAPressThatIsNotWrittenDownIsNoticed(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, killAtPress(t, bus, "called:ack", true, false, "LILAC_WITHOUT=orders"), "the answer was not stopped")
 	})

@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -113,6 +114,7 @@ func TestTenTurnsReadTheirInputFromTheCache(t *testing.T) {
 // Control: without the stored prompts, the new instructions replace the old ones, and the fake
 // notices that the conversation has changed.
 func TestConversationThatForgetsItsPromptIsNoticed(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for name, protocol := range cachingModels {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -63,6 +64,7 @@ func (c *converser) answer(r llmtest.Request) llmtest.Script {
 // program. The host may refuse each kind of thing once; Lilac learns from it, and nothing is
 // refused twice, also after a kill. Only what a host refused may change earlier messages.
 func TestTheProgramTalksToEveryHost(t *testing.T) {
+	effort.SkipDetail(t)
 	for _, host := range llmtest.Hosts {
 		t.Run(host.Name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -65,6 +66,7 @@ func TestALimitAsksAndAKillInThePauseLosesNothing(t *testing.T) {
 }
 
 func TestControlWithoutALimitAModelLoops(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		s, calls := looping(t, bus, "limits: {request: {steps: 0}}\n", func(int64) {})
 		session := s.NewSession()

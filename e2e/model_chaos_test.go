@@ -15,6 +15,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -312,6 +313,7 @@ func (w *ordeal) counted() {
 // answered once, the provider accepts the next request, all readers see the same, and no command
 // keeps running.
 func TestWhateverModelsDo(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	seeds, steps := uint64(2), 40
 	if os.Getenv("LILAC_LONG") != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -156,6 +157,7 @@ func (p *people) same(tab *webuitest.Tab) {
 // Whatever users click and type while the program is killed and restarted: each message is
 // accepted once, and the page is up to date without a reload.
 func TestWhateverPeopleDoOnThePage(t *testing.T) {
+	effort.SkipDetail(t)
 	seeds, steps := uint64(1), 15
 	if os.Getenv("LILAC_LONG") != "" {
 		seeds, steps = 20, 40

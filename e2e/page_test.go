@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -71,6 +72,7 @@ func loginURL(t *testing.T, s *e2e.Server) string {
 // A new user chats, watches, steers, stops, and reloads during an answer. The program is killed
 // during an answer and restarted.
 func TestANewUserOnThePage(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	s := e2e.Start(t)
 	p := loginTo(t, s)
@@ -171,6 +173,7 @@ func TestTheViewsTellOfARealRequest(t *testing.T) {
 // Control: with a broken event stream, the same page must not reach the end. So the test above
 // observes the stream.
 func TestControlWithoutTheServerNothingArrives(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	s := e2e.Start(t)
 	p := loginTo(t, s)

@@ -13,6 +13,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 	"lilac/internal/testkit/redistest"
 )
@@ -312,6 +313,7 @@ func (w *redisChaos) calm() {
 // once; every workflow wakes the agent once; every webhook and every time of a timer is one event;
 // and readers of the event stream see the end of each request. At the end, Redis has every event.
 func TestWhateverBefallsRedis(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	t.Parallel()
 	for seed := range uint64(many(2, 40)) {

@@ -14,6 +14,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -28,12 +29,14 @@ func TestSteersAreNeitherLostNorDoubled(t *testing.T) {
 }
 
 func TestControlSteersAreDoubledWithoutTheirKeys(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, steerAndKill(t, bus, 40, protected{noKey: true}), "stands 2 times")
 	})
 }
 
 func TestControlSteersAreLostWithAMailboxInMemory(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, steerAndKill(t, bus, 40, protected{env: "LILAC_WITHOUT=mailbox"}), "stands 0 times")
 	})

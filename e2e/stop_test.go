@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -130,18 +131,21 @@ func TestGracefulStopLosesNoAnswer(t *testing.T) {
 }
 
 func TestControlAKillIsNoGracefulStop(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, stopAndGoOn(t, bus, 1, stopWithin(), (*e2e.Server).Kill), "as from a crash")
 	})
 }
 
 func TestControlAStopWithoutRecoveryLosesAnswers(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, stopAndGoOn(t, bus, 3, stopWithin(), terminate, "LILAC_WITHOUT=recovery"), "has not ended")
 	})
 }
 
 func TestControlAStopThatWaitsForItsStreamsIsTooLate(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, stopAndGoOn(t, bus, 3, time.Second, func(s *e2e.Server) {
 			s.Pause()
@@ -209,6 +213,7 @@ func TestRunningRequestsGoOnAfterKill(t *testing.T) {
 }
 
 func TestControlWithoutRecoveryNothingGoesOn(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		_, wrong := killAndGoOn(t, bus, 3, 2*time.Second, "LILAC_WITHOUT=recovery")
 		noticed(t, wrong, "only 0 of 3 went on")

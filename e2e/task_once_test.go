@@ -17,12 +17,14 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
 // X8: wherever the program is killed, the end of a task is reported once, and the task was started
 // once.
 func TestAnEndIsToldOnceWhereverTheProgramIsKilled(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for name, kind := range taskKinds {
@@ -54,6 +56,7 @@ var taskKinds = map[string]struct {
 var echoTask = map[string]any{"command": "echo done"}
 
 func TestControlAnEndThatIsToldAfterItWasWrittenIsLost(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, endOnce(t, bus, echoTask, []string{"tasked:completed"}, "LILAC_WITHOUT=telling"), "0 ends were told")
@@ -61,6 +64,7 @@ func TestControlAnEndThatIsToldAfterItWasWrittenIsLost(t *testing.T) {
 }
 
 func TestControlALostCommandThatNobodyLooksForRunsForEver(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, endOnce(t, bus, echoTask, []string{"tasked:running"}, "LILAC_WITHOUT=recovery"), "the task is running")
@@ -195,6 +199,7 @@ func endsIn(messages []e2e.Said) (out []toldEnd) {
 // A task ends while the session is busy, while its conversation is being compacted, or just when
 // its request ends. Its end is reported once.
 func TestAnEndIsToldOnceAtEveryMoment(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for name, words := range map[string]string{
@@ -324,6 +329,7 @@ func endWithItsRequest(t *testing.T, bus e2e.Engine, rounds int) {
 // Many tasks of one session end at once. Each end is reported once, and the ends join running
 // requests instead of starting a request each.
 func TestAStormOfEndsIsToldOnceEachInFewRequests(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEachAlone(t, stormOfEnds)
 }
 

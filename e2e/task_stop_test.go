@@ -13,6 +13,7 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 )
 
 // X9 for tasks: a stop kills the command and all processes that it started, and the session is
@@ -27,6 +28,7 @@ func TestAStopEndsATasksProcesses(t *testing.T) {
 }
 
 func TestControlWithoutAStopATaskGoesOn(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, stopTask(t, bus, time.Second, func(*e2e.Server, string) {}), "processes are left")

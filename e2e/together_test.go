@@ -12,6 +12,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -132,6 +133,7 @@ func (m moment) String() string {
 // and Ada gets the result once, where she asked. The short form kills at some of the steps, the
 // long form around every commit.
 func TestAWishForAnotherChannelComesTrueOnceWhateverIsKilled(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		moments := shortMoments
@@ -152,6 +154,7 @@ func TestAWishForAnotherChannelComesTrueOnceWhateverIsKilled(t *testing.T) {
 
 // With one safeguard disabled, the same story must make the test fail.
 func TestControlAWishWithoutProtectionComesTrueTwiceOrNever(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -19,6 +20,7 @@ import (
 // killed again. Each wait wakes the agent once in the conversation that created it, and no reply
 // wakes it where the reply was written.
 func TestWaitsOfTheProgramWakeOnceThroughManyKills(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for _, wrong := range endureKills(t, bus, many(20, 1000), many(3, 50), "") {
@@ -28,6 +30,7 @@ func TestWaitsOfTheProgramWakeOnceThroughManyKills(t *testing.T) {
 }
 
 func TestControlWaitsThatTheStoreForgotAreNoticed(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, endureKills(t, bus, 4, 1, "DELETE FROM workflow_waits"), "woke the agent where it was said")

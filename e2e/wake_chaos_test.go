@@ -17,6 +17,7 @@ import (
 	"lilac/internal/core/webhook"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -370,6 +371,7 @@ func (w *wakeful) endOne() {
 // Rules, webhooks, files, timers, tasks, and workflows wake the agent exactly once, while the
 // program is killed and stopped, and its configuration changes.
 func TestWhateverWakesIt(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	t.Parallel()
 	for seed := range uint64(many(1, 40)) {
@@ -402,6 +404,7 @@ func TestWhateverWakesIt(t *testing.T) {
 // Control: with the end of a task published in a separate transaction, and with the rules' records
 // deleted, the test must fail.
 func TestControlWhatWakesItIsMissed(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	t.Parallel()
 	w := newWakeful(t, 0)

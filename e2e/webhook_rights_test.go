@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -115,6 +116,7 @@ func TestAHostileWebhookMayOnlyRead(t *testing.T) {
 // Controls: with a rule that allows it, and in a program that ignores grants, the same
 // orders take effect.
 func TestControlAHostileWebhookThatMayDoEverything(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for name, c := range map[string]struct{ rule, env string }{
 		"the rule allows everything": {"    tools: {allow: [\"*\"]}\n", ""},

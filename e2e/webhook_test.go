@@ -16,6 +16,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -121,6 +122,7 @@ func TestAWebhookIsOneEventThroughCrashes(t *testing.T) {
 }
 
 func TestControlWebhooksWithoutProtectionAreNoticed(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for name, at := range map[string]string{
 			"a delivery whose id is not remembered":  "",
@@ -135,6 +137,7 @@ func TestControlWebhooksWithoutProtectionAreNoticed(t *testing.T) {
 }
 
 func TestControlAWebhookInALogThatIsLostIsNoticed(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	noticed(t, deliver(t, e2e.SQLite, "", protected{noLog: true}), "the event was lost")
 }
@@ -199,6 +202,7 @@ func deliver(t *testing.T, bus e2e.Engine, point string, without protected) (wro
 // During a storm of webhooks with a rule that reacts to each, users still get answers, and the
 // rule respects its rate.
 func TestAStormOfWebhooks(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
 		storm(t, bus, many(1000, 10_000))
 	})

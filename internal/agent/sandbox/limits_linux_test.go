@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lilac/internal/agent/sandbox"
+	"lilac/internal/testkit/effort"
 )
 
 const mib = 1 << 20
@@ -95,6 +96,7 @@ func TestTheKernelTakesCommandsBeforeUs(t *testing.T) {
 }
 
 func TestBombsAreContained(t *testing.T) {
+	effort.SkipDetail(t)
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		for name, b := range bombs {
 			t.Run(name, func(t *testing.T) {
@@ -143,6 +145,7 @@ func rss(t *testing.T) int64 {
 // Control: without limits, the same commands keep running. So the limits stopped them in
 // the other tests, and not the machine.
 func TestControlBombsRunOnWithoutLimits(t *testing.T) {
+	effort.SkipDetail(t)
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		for name, text := range map[string]string{
 			"processes": `for i in $(seq 150); do sleep 30 & done; jobs -p | wc -l`,
@@ -196,6 +199,7 @@ func TestAProcessHasFewDescriptors(t *testing.T) {
 }
 
 func TestEverythingOfABombIsGoneAtOnce(t *testing.T) {
+	effort.SkipDetail(t)
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		mark := fmt.Sprintf("5%d.%d", os.Getpid(), len(box.Name()))
 		// Orphans in their own sessions, then too many of them.

@@ -16,6 +16,7 @@ import (
 
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 )
 
 // offered returns the kinds of sandbox that work on this machine. If bubblewrap works and
@@ -320,6 +321,7 @@ func TestBackgroundProcessesEndWithTheShell(t *testing.T) {
 }
 
 func TestManyEarlyCancelsLeaveNoProcess(t *testing.T) {
+	effort.SkipDetail(t)
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		mark := fmt.Sprintf("8%d.1", os.Getpid())
 		ws := t.TempDir()

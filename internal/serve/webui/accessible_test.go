@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -56,6 +57,7 @@ func inEveryViewSaying(t *testing.T, said string, width int, fn func(p *webuites
 }
 
 func TestEverythingHasANameForAScreenReader(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
 		bad, looked := p.Nameless()
@@ -72,6 +74,7 @@ func TestEverythingHasANameForAScreenReader(t *testing.T) {
 }
 
 func TestTextsHaveEnoughContrast(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const ratio = 4.5
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
@@ -91,6 +94,7 @@ func TestTextsHaveEnoughContrast(t *testing.T) {
 }
 
 func TestViewsFitASmallScreen(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const wide = "document.documentElement.scrollWidth > innerWidth || [...document.querySelectorAll('.view:not([hidden]), #scroll')].some(e => e.scrollWidth > e.clientWidth)"
 	inEveryView(t, 360, func(p *webuitest.Tab, name string) {
@@ -116,6 +120,7 @@ func TestViewsFitASmallScreen(t *testing.T) {
 
 // On a wide screen, a view is a centered column, and everything in it starts at the same left edge.
 func TestViewsAreAlignedLeft(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const edges = "[...new Set([...document.querySelectorAll('.view:not([hidden]) > :not(.pill)')].filter(e => e.clientWidth).map(e => Math.round(e.getBoundingClientRect().left)))].join(' ')"
 	inEveryView(t, 1900, func(p *webuitest.Tab, name string) {
@@ -169,6 +174,7 @@ func TestEverythingIsReachableByKeyboardWithVisibleFocus(t *testing.T) {
 }
 
 func TestReducedMotionIsRespected(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
@@ -185,6 +191,7 @@ func TestReducedMotionIsRespected(t *testing.T) {
 // Users who force their own colors do not see background colors. They must still see that an answer is in
 // progress.
 func TestRunningStateIsVisibleInForcedColours(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -30,6 +31,7 @@ func (f *fake) ran(n int) {
 
 // Views show the titles of conversations that are too old for the list.
 func TestViewsNameOldConversations(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
@@ -56,6 +58,7 @@ func TestViewsNameOldConversations(t *testing.T) {
 
 // If the server did not return a title, the page requests it again.
 func TestTitleIsLoadedAgain(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
@@ -100,6 +103,7 @@ func TestBackButtonRestoresTheScrollPosition(t *testing.T) {
 
 // After going back, new entries are shown too, and no entry between the new and the old ones is missing.
 func TestBackButtonShowsNewEntries(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })

@@ -6,12 +6,14 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
 // An entry that was running when it was listed is updated when it ends, even if so many newer entries exist
 // that it is no longer on the newest page.
 func TestUnfinishedEntriesBeyondTheNewestPageAreReloaded(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/tasks", 1100, 760)
 	p.Until("it runs", "document.querySelector('[data-key=t2] .badge')?.innerText === 'running'")
@@ -44,6 +46,7 @@ func TestUnfinishedEntriesBeyondTheNewestPageAreReloaded(t *testing.T) {
 
 // A stored event can have an invalid timestamp.
 func TestEventWithAnInvalidTimeIsShown(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -151,6 +152,7 @@ func TestPageReloadsMissedMessages(t *testing.T) {
 
 // If text is lost, the page says so. It shows the text that follows and, at the end, the complete text.
 func TestMissingTextIsShown(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -173,6 +175,7 @@ func TestMissingTextIsShown(t *testing.T) {
 }
 
 func TestLongAnswerIsRenderedInSectionsAndFinallyAsAWhole(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -201,6 +204,7 @@ func TestLongAnswerIsRenderedInSectionsAndFinallyAsAWhole(t *testing.T) {
 
 // A word that follows a space must stay separated from the word before, even before it is rendered.
 func TestTrailingSpaceIsKept(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -214,6 +218,7 @@ func TestTrailingSpaceIsKept(t *testing.T) {
 // A table keeps the column alignment that the model chose and does not break words. A table that is wider
 // than the page scrolls.
 func TestWideTableScrolls(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
@@ -240,6 +245,7 @@ func TestWideTableScrolls(t *testing.T) {
 // Arabic and Hebrew text is written from right to left, even while it is streamed. English text beside it
 // is written from left to right.
 func TestAnswerHasTheDirectionOfItsText(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r, direction = "web:s1:m0", "getComputedStyle(document.querySelector(%q)).direction === %q"
 	f, p := talk(t)
@@ -361,6 +367,7 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 
 // The message that a conversation is busy disappears when the conversation is stopped.
 func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.listened()
@@ -379,6 +386,7 @@ func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
 // A conversation takes the keyboard focus when it has loaded only if the user has not moved the focus
 // meanwhile.
 func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")

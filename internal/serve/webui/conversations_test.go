@@ -5,6 +5,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -29,6 +30,7 @@ func TestTheListHasPinnedConversationsAndFolders(t *testing.T) {
 
 // Many conversations are filed and deleted at once.
 func TestConversationsAreFiledManyAtOnce(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	for _, title := range []string{"One", "Two", "Three"} {

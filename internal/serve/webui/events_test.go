@@ -8,12 +8,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
 // A user pauses the event view to search in the received events. The filters must still work on those, and
 // new events wait.
 func TestPausedEventsAreFiltered(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
@@ -35,6 +37,7 @@ func TestPausedEventsAreFiltered(t *testing.T) {
 
 // An open row stays in place when many new events arrive.
 func TestOpenEventStays(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
@@ -47,6 +50,7 @@ func TestOpenEventStays(t *testing.T) {
 }
 
 func TestConversationFilterShowsTitles(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
@@ -117,6 +121,7 @@ func TestEventsAreGroupedByRequest(t *testing.T) {
 
 // Ten thousand events of many requests keep the page quick, and few of them are in the document.
 func TestTenThousandEventsOfRequestsAreShown(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/events", 1000, 700)
 	f.streaming()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -49,6 +50,7 @@ func TestAllSelectedFilesAreAttached(t *testing.T) {
 
 // If a message cannot be sent, its files return to the message box together with its text.
 func TestFilesReturnWithARefusedMessage(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	path := filepath.Join(t.TempDir(), "notes.txt")
@@ -77,6 +79,7 @@ func TestFilesReturnWithARefusedMessage(t *testing.T) {
 // Messages that are sent while a conversation is being created belong to it, in the order in which they
 // were sent, even if the first message must be retried.
 func TestTwoMessagesInARowAreOneConversation(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	made := make(chan struct{})

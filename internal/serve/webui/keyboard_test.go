@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -29,6 +30,7 @@ func TestTheKeyboardMovesWithTheRowOfAConversation(t *testing.T) {
 
 // The list may be long, so keyboard users can skip it to reach the views.
 func TestTheKeyboardReachesTheViewsPastTheList(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for _, width := range []int{1100, 360} {
 		_, p := furnished(t, "", "#/settings", width, 760)
@@ -41,6 +43,7 @@ func TestTheKeyboardReachesTheViewsPastTheList(t *testing.T) {
 
 // When a keyboard user opens another view, the focus moves into that view.
 func TestTheKeyboardGoesAlongToAnotherView(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	_, p := furnished(t, "", "#/requests", 1100, 760)
 	p.Until("the requests are listed", "document.querySelector('.card')")
@@ -53,6 +56,7 @@ func TestTheKeyboardGoesAlongToAnotherView(t *testing.T) {
 }
 
 func TestTheKeyboardComesBackToTheConversation(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	_, p := furnished(t, "", "#/s/s1", 1100, 760)
 	p.Until("the keyboard is where one writes", "document.activeElement.id === 'text'")
@@ -64,6 +68,7 @@ func TestTheKeyboardComesBackToTheConversation(t *testing.T) {
 }
 
 func TestEscapeClosesTheQuestionAndNotTheListBehindIt(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Old things")
@@ -82,6 +87,7 @@ func TestEscapeClosesTheQuestionAndNotTheListBehindIt(t *testing.T) {
 
 // The window is low on a phone in landscape orientation or on a page that is zoomed to 400 %.
 func TestEverythingIsReachedInALowWindow(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for _, size := range [][2]int{{667, 375}, {320, 256}} {
 		f := newFake(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -84,6 +85,7 @@ func TestAConversationIsExported(t *testing.T) {
 }
 
 func TestTheKeyboardStopsAnAnswerAndTakesTheLastMessage(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -15,6 +16,7 @@ const withoutClock = "{ const every = setInterval; window.setInterval = (fn, ms)
 
 // A conversation that is too old for the list shows its title immediately and can be renamed.
 func TestAnOldConversationHasItsName(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	for i := range 101 {
@@ -34,6 +36,7 @@ func TestAnOldConversationHasItsName(t *testing.T) {
 
 // A list that is truncated says how to find older conversations.
 func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.set(func() {
@@ -51,6 +54,7 @@ func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
 
 // The list is updated even if events arrive without a pause.
 func TestListIsUpdatedUnderLoad(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")

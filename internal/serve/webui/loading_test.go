@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -29,6 +30,7 @@ func up(p *webuitest.Tab) {
 
 // An answer that arrives while messages are being loaded is shown, whatever else is loading.
 func TestAnAnswerThatComesWhileTwoLoadsAreUnderWayIsShown(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:run"
 	f, p := slow(t, 300, "#/s/s1")
@@ -59,6 +61,7 @@ func TestAnAnswerThatComesWhileTwoLoadsAreUnderWayIsShown(t *testing.T) {
 // If a page of older messages arrives after the conversation was reloaded, no messages may be missing
 // between the two.
 func TestOlderMessagesThatComeLateLeaveNoHole(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const n = 400
 	f, p := slow(t, n, "#/s/s1")
@@ -93,6 +96,7 @@ func TestOlderMessagesThatComeLateLeaveNoHole(t *testing.T) {
 
 // A link to a message works while other pages are loading.
 func TestAMessageIsFoundWhileOlderOnesAreUnderWay(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for _, session := range []string{"s1", "s2"} { // s2 is another conversation for which the fake returns the same messages
 		_, p := slow(t, 400, "#/s/s1")
@@ -108,6 +112,7 @@ func TestAMessageIsFoundWhileOlderOnesAreUnderWay(t *testing.T) {
 
 // If messages cannot be loaded, the page must not claim that they were deleted.
 func TestFailedSearchForAMessageDoesNotReportItAsDeleted(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := slow(t, 400, "#/s/s1")
 	older := shut(p, "before=", false)
@@ -130,6 +135,7 @@ func TestFailedSearchForAMessageDoesNotReportItAsDeleted(t *testing.T) {
 
 // The page also shows how old requests ended.
 func TestHowOldRequestsEndedIsShown(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const n = 300
 	f := newFake(t)
@@ -149,6 +155,7 @@ func TestHowOldRequestsEndedIsShown(t *testing.T) {
 
 // A message that the agent read long ago is not shown as queued when the page is opened again.
 func TestAMessageThatWasReadLongAgoDoesNotWait(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m1"
 	f, p := talk(t)

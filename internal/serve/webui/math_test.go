@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"lilac/internal/serve/httpapi"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -56,6 +57,7 @@ func TestFormulasAreTypeset(t *testing.T) {
 // After every piece of a growing answer with formulas and footnotes, the page shows what it shows for an
 // answer that ends there, and at no moment half a formula.
 func TestGrowingFormulasAreAlwaysValid(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.listened()
@@ -89,6 +91,7 @@ func TestGrowingFormulasAreAlwaysValid(t *testing.T) {
 
 // KaTeX is loaded with the first formula, and not before. Copied and quoted text has the TeX.
 func TestFormulasAreLoadedAndCopied(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")
@@ -138,6 +141,7 @@ func TestHostileFormulasAreHarmless(t *testing.T) {
 
 // A formula that is wider than the screen scrolls, with the keyboard, too, and the page stays as it is.
 func TestWideFormulaScrolls(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")
@@ -154,6 +158,7 @@ func TestWideFormulaScrolls(t *testing.T) {
 
 // The links of footnotes stay in their message and change neither the view nor its address.
 func TestFootnotesLeadToTheirText(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -48,6 +49,7 @@ func TestTruncatedToolOutputLinksToTheTimeline(t *testing.T) {
 }
 
 func TestMessagesShowTheirTime(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")
@@ -65,6 +67,7 @@ func TestMessagesShowTheirTime(t *testing.T) {
 
 // The notes about a fallback also stand below an answer of the past.
 func TestNotesStandBelowEarlierAnswers(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -20,6 +21,7 @@ const away = `window.notes = []; window.Notification = class {
 Object.defineProperty(document, 'hidden', { get: () => Boolean(window.away) });`
 
 func TestTheBrowserNotifiesOfAnswersWhileThePageIsHidden(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for permission, on := range map[string]bool{"granted": true, "denied": false} {
 		t.Run(permission, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -15,6 +16,7 @@ const order = "[...[...document.querySelectorAll('.request')].at(-1)?.querySelec
 // If a model fails in the middle of a step, the retry can produce less text than before. A message that was
 // read after that text stays in its place, even after the page is reloaded.
 func TestMessageIsAfterRepeatedText(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f := newFake(t)
@@ -39,6 +41,7 @@ func TestMessageIsAfterRepeatedText(t *testing.T) {
 // The event that a message was read can arrive before the event of a tool that ran earlier, and even before
 // the text before that tool.
 func TestMessageIsAfterATool(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for name, spoken := range map[string]bool{"its words were here": true, "nothing was": false} {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +88,7 @@ func TestMessageIsAfterATool(t *testing.T) {
 // A tool call that was stopped before it started is only in the stored messages. A message that was read
 // after it does not wait for it, and the call is shown in the end.
 func TestMessageIsAfterAToolThatNeverRan(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f := newFake(t)
@@ -123,6 +127,7 @@ func TestMessageIsAfterAToolThatNeverRan(t *testing.T) {
 // The stream reports a tool call that was stopped before it started only by its end. The page shows it as
 // it does after a reload, and messages that were read after it are shown below it.
 func TestToolCallThatNeverRanIsShownAsAfterAReload(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -209,6 +214,7 @@ func TestMessagesKeepTheOrderInWhichTheyWereApplied(t *testing.T) {
 // A message that was read after the messages were stored is shown below them. It waits for the text before
 // it.
 func TestMessageIsAfterStoredMessages(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f := newFake(t)
@@ -236,6 +242,7 @@ func TestMessageIsAfterStoredMessages(t *testing.T) {
 // Text can arrive before the page knows which message it answers. It is shown below that message, even if
 // the text is retracted and repeated.
 func TestFirstMessageIsAboveRepeatedText(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m1"
 	f, p := talk(t)

@@ -3,11 +3,13 @@ package webui_test
 import (
 	"testing"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
 // A server can be reachable and still be unable to read its events. The page then shows the reason.
 func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Counting")
@@ -22,6 +24,7 @@ func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
 
 // The stored messages of a conversation are shown even while newer events cannot be read.
 func TestAConversationIsOpenedWhileTheEventsCannotBeRead(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.furnish("")

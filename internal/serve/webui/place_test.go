@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -34,6 +35,7 @@ func (f *fake) again(p *webuitest.Tab, n int) {
 
 // A message that arrives from elsewhere must not move what the user reads.
 func TestReloadKeepsTheScrollPosition(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for _, at := range []int{100, 780} { // far back, and in the newest page
 		f := newFake(t)
@@ -64,6 +66,7 @@ func TestReloadKeepsTheScrollPosition(t *testing.T) {
 
 // The same holds for a user who reads an answer that arrived while the page was open.
 func TestReloadOfALiveAnswerKeepsTheScrollPosition(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"lilac/internal/serve/httpapi"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -45,6 +46,7 @@ func TestCodeIsColouredAndCanBeCopied(t *testing.T) {
 // After every piece of a growing answer, the page shows what it shows for an answer that ends there.
 // At no moment, not even before the server has rendered a piece, are marks shown as text.
 func TestAGrowingAnswerIsAlwaysValid(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.listened()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -35,6 +36,7 @@ func reportTasks(t *testing.T, p *webuitest.Tab) {
 }
 
 func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const n, mostNodes = 10_000, 3000
 	f := newFake(t)
@@ -83,6 +85,7 @@ func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
 // A link to a message near the end scrolls only the conversation. The page's title and message box stay in
 // place.
 func TestALinkMovesTheConversationAndNotThePage(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.long(60)
@@ -114,6 +117,7 @@ func TestTheListShowsOlderConversationsToo(t *testing.T) {
 }
 
 func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const n, mostNodes = 8000, 4000
 	f, p := furnished(t, "", "#/events", 1000, 700)
@@ -133,6 +137,7 @@ func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) 
 // An answer that arrives in a thousand pieces per second is complete at the end, even while events of
 // another conversation arrive too.
 func TestAFastAnswerLosesNothing(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)

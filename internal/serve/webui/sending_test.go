@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -52,6 +53,7 @@ func TestTheFirstMessageArrivesInItsConversationAlsoWhenAnotherOneIsOpened(t *te
 // If a conversation cannot be created, the message returns to the message box of a new conversation and to
 // no other.
 func TestAFirstMessageThatCannotBeSentComesBackToANewConversation(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Boss")
@@ -73,6 +75,7 @@ func TestAFirstMessageThatCannotBeSentComesBackToANewConversation(t *testing.T) 
 // The stop button stops the request that is shown when the user presses it, however late the server
 // receives the call.
 func TestStopNamesTheRequestThatIsShown(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const first, second = "web:s1:m1", "web:s1:m2"
 	f := newFake(t)
@@ -100,6 +103,7 @@ func TestStopNamesTheRequestThatIsShown(t *testing.T) {
 // A text that exceeds the message limit is not truncated. It stays in the box, and the page says what to
 // do.
 func TestALongTextIsNotCut(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.listened()
@@ -118,6 +122,7 @@ func TestALongTextIsNotCut(t *testing.T) {
 
 // A truncated title ends between characters as the user sees them (grapheme clusters).
 func TestATitleIsNotCutInsideAnEmoji(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for said, want := range map[string]string{
 		strings.Repeat("a", 58) + "👩‍👩‍👧 and more": strings.Repeat("a", 58) + "…",
@@ -142,6 +147,7 @@ const readJS = `{
 
 // A file belongs to the message and conversation for which it was chosen, even if reading it takes a while.
 func TestMessageWaitsForItsFilesToLoad(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("One")

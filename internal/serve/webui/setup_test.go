@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -132,6 +133,7 @@ func TestAStepIsTestedShownAndSaved(t *testing.T) {
 }
 
 func TestWhatIsTypedInOtherStepsStaysWhenOneIsSaved(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.begin("")
@@ -148,6 +150,7 @@ func TestWhatIsTypedInOtherStepsStaysWhenOneIsSaved(t *testing.T) {
 }
 
 func TestDiscordServersAndRulesAreChosen(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.begin("")
@@ -193,6 +196,7 @@ func TestConfigurationThatIsManagedFromOutsideIsOnlyShown(t *testing.T) {
 
 // What is wrong with the configuration is shown on every page until it is corrected.
 func TestAMistakeInTheConfigurationIsShownOnEveryPage(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/rules", 360, 700)
 	p.Until("nothing is wrong", "document.getElementById('warned').hidden && document.querySelector('.card')")

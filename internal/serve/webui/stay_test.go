@@ -5,6 +5,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -29,6 +30,7 @@ func TestARefusedMessageIsThereAfterTheLogin(t *testing.T) {
 // A picture that loads makes the conversation longer. The page must not treat that as the user scrolling
 // up.
 func TestThePageStaysAtTheEndWhenAPictureArrives(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.long(40)
@@ -48,6 +50,7 @@ func TestThePageStaysAtTheEndWhenAPictureArrives(t *testing.T) {
 
 // Streamed code is appended directly after the code before it, even before it is rendered.
 func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -62,6 +65,7 @@ func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
 
 // New dead letters appear in an open list, and so do dead letters that return after a replay.
 func TestDeadLettersComeToTheListByThemselves(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/dead/d1", 1100, 760)
 	p.Click(".actions .strong")

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -60,6 +61,7 @@ func TestManyTabsShareOneEventStream(t *testing.T) {
 // A tab that has not received any event takes over the stream at its current position. Events that occur
 // while no tab reads the stream are not lost.
 func TestEventsBetweenTwoLeadingTabsAreShown(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
@@ -82,6 +84,7 @@ func TestEventsBetweenTwoLeadingTabsAreShown(t *testing.T) {
 // A frozen tab still holds the lock on the stream. A visible tab takes the stream over, and the frozen tab
 // continues as a follower.
 func TestFrozenTabLosesTheLead(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
@@ -117,6 +120,7 @@ func TestFrozenTabLosesTheLead(t *testing.T) {
 // The stream reports only once, when a request begins, that its text is not streamed. A tab that is opened
 // later must know that too, even after the tab that received the report is closed.
 func TestLateTabIsToldThatTextIsMissing(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
@@ -157,6 +161,7 @@ func TestLateTabIsToldThatTextIsMissing(t *testing.T) {
 
 // Control: without the lock, each tab reads its own stream, and the browser allows only six.
 func TestControlWithoutTheLockEachTabHasAStreamAndSixAreAll(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")

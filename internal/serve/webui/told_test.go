@@ -4,11 +4,13 @@ import (
 	"slices"
 	"testing"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
 // Messages from rules and workflows must not look like messages from a user.
 func TestSystemMessagesAreFolded(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")
@@ -31,6 +33,7 @@ func TestSystemMessagesAreFolded(t *testing.T) {
 // An event is one quiet line with a link, whatever its rule told the agent. A person who writes
 // the same words is shown as a person.
 func TestAnEventIsOneLine(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")

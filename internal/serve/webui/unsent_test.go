@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -53,6 +54,7 @@ func TestADraftIsThereAfterAReload(t *testing.T) {
 
 // The number of stored drafts is bounded. The oldest draft is removed first.
 func TestFiftyDraftsAreKept(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const n = 52
 	f := newFake(t)
@@ -97,6 +99,7 @@ func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) 
 
 // Sending a message while the conversation is loading must not lose earlier unsent messages.
 func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.listened()
@@ -114,6 +117,7 @@ func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
 
 // A message that cannot be stored is not accepted. It stays in the message box.
 func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.listened()
@@ -137,6 +141,7 @@ func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 // If the user leaves while a message with files is being sent, the page reports what it knows: that the
 // message arrived, if it has received the event, and otherwise that it may have arrived.
 func TestUnconfirmedMessageWithFilesIsNotReportedAsLost(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for _, known := range []bool{true, false} {
 		f := newFake(t)
@@ -174,6 +179,7 @@ func TestUnconfirmedMessageWithFilesIsNotReportedAsLost(t *testing.T) {
 // A message from another tab is shown if it was read while this tab was sending a message, whatever happens
 // to this tab's message.
 func TestMessageOfAnotherTabIsShownWhileSending(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for fate, ours := range map[string]struct {
 		words string

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -37,6 +38,7 @@ func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
 
 // On a phone, the list covers the search results until the user completes the query with Enter.
 func TestASearchOnAPhoneShowsWhatItFound(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	_, p := furnished(t, "", "", 360, 720)
 	p.Click("#side-open")
@@ -131,6 +133,7 @@ func TestRequestHasATimeline(t *testing.T) {
 }
 
 func TestDamagedRowHidesNothingElse(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/requests", 1100, 900)
 	const why = "The row bad is damaged and was not used. Restore the database from a backup."
@@ -187,6 +190,7 @@ func TestDamagedMessageIsShownInPlace(t *testing.T) {
 
 // Times use the format of the browser's language. They contain the year if it is not the current one.
 func TestTimesAreCompleteInEveryLanguage(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	_, p := talk(t)
 	for language, want := range map[string]string{
@@ -210,6 +214,7 @@ func TestTimesAreCompleteInEveryLanguage(t *testing.T) {
 // A view that could not be loaded while the server was unreachable is loaded when the server is back, and
 // the error message disappears.
 func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "", "#/health", 1100, 760)
 	f.streaming()
@@ -231,6 +236,7 @@ func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
 
 // A view that refreshes itself keeps the keyboard focus and the open folds.
 func TestRefreshKeepsTheFocus(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name, hash, drawn, held string
@@ -298,6 +304,7 @@ func TestHealthShowsComponentsServerAndConsumers(t *testing.T) {
 }
 
 func TestOnlyAnUnusedGroupIsDroppedAfterAConfirmation(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := furnished(t, "& / ü", "#/health", 1100, 760)
 	p.Until("one of the two can be dropped", "document.querySelectorAll('[data-drop]').length === 1")

@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -52,6 +53,7 @@ func TestAMessageIsDictatedAndAnAnswerIsReadAloud(t *testing.T) {
 
 // The keyboard of a phone has no Shift+Enter: Enter starts a new line, and the hint says so.
 func TestOnAPhoneEnterStartsANewLine(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	_, p := talk(t)
 	p.Until("with a keyboard, Enter sends", "document.getElementById('hint').innerText.startsWith('Press Enter to send')")
@@ -66,6 +68,7 @@ func TestOnAPhoneEnterStartsANewLine(t *testing.T) {
 
 // A swipe from the left edge opens the list on a phone, and one to the left closes it.
 func TestASwipeOpensTheList(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	answered(f, "done")
