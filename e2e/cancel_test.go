@@ -51,6 +51,7 @@ func TestControlWithoutACancelNothingStops(t *testing.T) {
 // A request that was accepted but has not reached the runner yet can be canceled too, by its ID or
 // as the next request of the session.
 func TestACancelRightBehindAPromptStopsIt(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		s := e2e.Start(t, slices.Concat(bus(t), modelEnv(silent(t)))...)
 		for i := range 20 {

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -64,6 +65,7 @@ func withoutFences(text string) []string {
 // complete, in order, and there once, and the last message contains its end. A part that is too
 // large for a message is named.
 func TestALongAnswerIsWholeAfterAKill(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 			if len(r.Messages[len(r.Messages)-1].Results) == 0 {

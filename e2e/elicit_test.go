@@ -13,12 +13,14 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
 // A question of an MCP server waits in the conversation through a kill. The answer goes to
 // the server when the agent repeats the call, and to nobody else.
 func TestAQuestionOfAnMCPServerSurvivesAKill(t *testing.T) {
+	effort.SkipDetail(t)
 	needsCommands(t)
 	t.Parallel()
 	peer := mcp.NewServer(&mcp.Implementation{Name: "paint", Version: "1"}, nil)

@@ -101,6 +101,7 @@ var cachingModels = map[string]cachingModel{
 }
 
 func TestTenTurnsReadTheirInputFromTheCache(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for name, protocol := range cachingModels {
 		t.Run(name, func(t *testing.T) {

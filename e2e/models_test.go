@@ -12,6 +12,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -63,6 +64,7 @@ func TestAnotherModelTakesOverAndTheAnswerSaysSo(t *testing.T) {
 
 // A provider that asks to wait an hour is not called before, also by the next process.
 func TestADemandedWaitOutlivesAKill(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	first := llmtest.New(t, always(llmtest.Script{Status: 429, RetryAfter: "3600", ErrorType: "rate_limit_error", ErrorMessage: "Come back later."}))
 	second := llmtest.New(t, always(llmtest.Say("I am the second.")))

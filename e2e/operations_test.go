@@ -20,6 +20,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -34,6 +35,7 @@ func command(t *testing.T, s *e2e.Server, args ...string) (out string, err error
 
 // A backup that was made during running requests can be restored to a server that resumes them.
 func TestBackupTakenWhileRequestsRunGoesOnElsewhere(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const words = 60
 	model := slowModel(t, words, 20*time.Millisecond)
@@ -128,6 +130,7 @@ func TestServiceManagerHearsHowItIs(t *testing.T) {
 }
 
 func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	model := slowModel(t, 400, 20*time.Millisecond)
 	s := e2e.Start(t, modelEnv(model.URL)...)

@@ -18,6 +18,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -43,6 +44,7 @@ const pictures = "[...document.querySelectorAll('#transcript .picture')].filter(
 // A user adds a picture on the page. The agent reads it and sends back a picture and a table. All
 // of them are still there after a reload and after a kill.
 func TestAPictureGoesInAndComesBackOnThePage(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model, _ := steps(t, "Here they are.", fixed("write", map[string]string{"path": "report.csv", "content": "a,b\n1,2\n"}),
 			fixed("attachment_download", map[string]any{}), sendBack)

@@ -127,6 +127,7 @@ func TestANewUserOnThePage(t *testing.T) {
 
 // The other views of the page show the data of a real request.
 func TestTheViewsTellOfARealRequest(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	s := e2e.Start(t)
 	p := loginTo(t, s)

@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 )
 
 // spooled is a source that turns files into events. It removes a file when it is
@@ -36,6 +37,7 @@ done
 // it. Each event is published once. The controls lose an event, or do not
 // recognize one that is sent again.
 func TestAKillLosesNoEventOfAProgram(t *testing.T) {
+	effort.SkipDetail(t)
 	const events = 5
 	for name, c := range map[string]struct {
 		kill     string

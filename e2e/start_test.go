@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/freeport"
 )
 
@@ -46,6 +47,7 @@ const serveLine = `setsid lilac serve >>"$HOME/serve.log" 2>&1 & disown; until l
 
 // The commands of the page Start work as they are written, in their order.
 func TestTheStepsOfThePageStartWork(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	needsCommands(t)
 	home, bin := t.TempDir(), t.TempDir()

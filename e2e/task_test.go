@@ -13,6 +13,7 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -160,6 +161,7 @@ func TestABackgroundCommandThatWasKilledIsToldAsFailed(t *testing.T) {
 
 // A sub-agent works in its own session and survives kill -9.
 func TestASubAgentSurvivesAKill(t *testing.T) {
+	effort.SkipDetail(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := startsTask(t, map[string]any{"prompt": "Do the sub-agent's work.", "description": "the work"})
 		for _, point := range []string{"task:running", "tasked:running", "recorded:started", "task:completed", "tasked:completed"} {

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -223,6 +224,7 @@ func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 // is not sent later, but the next question is. This also holds if the program had no connection to
 // Discord when the workflow ended.
 func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	needsCommands(t)
 	for name, more := range map[string][]string{"connected": nil, "without Discord": {"DISCORD_TOKEN="}} {

@@ -18,6 +18,7 @@ import (
 	"lilac/internal/serve/toolserver"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
+	"lilac/internal/testkit/effort"
 )
 
 // talk is a conversation of the test, and the group of conversations that may know the same.
@@ -61,6 +62,7 @@ var canary = regexp.MustCompile(`canary(\d+)`)
 // with, not in the notes that it can read, and not in the messages that it can find. The
 // control has one place for all conversations, and finds the facts of others.
 func TestAPrivateFactNeverAppearsInAnotherConversation(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const conversations = 1000
 	r := start(t, "")
