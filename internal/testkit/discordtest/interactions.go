@@ -344,27 +344,40 @@ func (s Script) Complete(channelID, userID, name, option, value string) (interac
 func (s Script) Menu(channelID, messageID, userID, name string) (interactionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	command := s.commandLocked(name, commandMessage)
 	ch := s.world.in(channelID)
 	m := ch.find(messageID)
 	if m == nil {
 		panic("discordtest: no message " + messageID)
 	}
 	data := object{
-		"id": s.commandLocked(name, commandMessage), "name": name, "type": commandMessage, "target_id": messageID,
+		"id": command, "name": name, "type": commandMessage, "target_id": messageID,
 		"resolved": object{"messages": object{messageID: s.wireMessage(ch, m, true, true)}},
 	}
 	return s.interactLocked(ch, s.world.who(userID), interactionCommand, data, nil)
 }
 
-// commandLocked returns the ID of a registered command. It panics if there is none,
-// because users can invoke only registered commands.
+// commandLocked returns the ID of a command. It waits until the bot has registered it, because users
+// see only registered commands, and panics after a minute. The mutex is free while it waits, so what was
+// read before may have changed.
 func (s Script) commandLocked(name string, kind int) string {
-	for _, cmd := range s.world.commands {
-		if cmd["name"] == name && cmd["type"] == kind {
-			return cmd["id"].(string)
+	late := time.After(patience)
+	for {
+		for _, cmd := range s.world.commands {
+			if cmd["name"] == name && cmd["type"] == kind {
+				return cmd["id"].(string)
+			}
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+			s.mu.Lock()
+		case <-late:
+			s.mu.Lock()
+			panic(fmt.Sprintf("discordtest: no command %q was registered within %v", name, patience))
 		}
 	}
-	panic(fmt.Sprintf("discordtest: no command %q is registered", name))
 }
 
 // Interaction returns the interaction with an ID.

@@ -73,6 +73,31 @@ func TestAButtonIsPressedAndAnswered(t *testing.T) {
 	})
 }
 
+// A person cannot use a command before the bot has registered it.
+func TestACommandIsUsedOnceItIsRegistered(t *testing.T) {
+	inFakeTime(t, discordtest.Options{}, func(t *testing.T, s *discordtest.Server) {
+		ann := s.User("ann")
+		channel := s.Channel(s.Guild("home", ann), "general")
+		c := connect(t, s)
+		used := make(chan string, 1)
+		go func() { used <- s.Slash(channel, ann.ID, "status", nil) }()
+		synctest.Wait()
+		select {
+		case <-used:
+			t.Fatal("a command was used that is not registered")
+		default:
+		}
+		if _, err := c.SetGlobalCommands(id(s.Self().ID), []discord.ApplicationCommandCreate{
+			discord.SlashCommandCreate{Name: "status", Description: "Shows what runs."},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if given := <-used; s.Interaction(given).Acked {
+			t.Error("it was answered by itself")
+		}
+	})
+}
+
 func TestCommandsAreGivenAndAnswered(t *testing.T) {
 	s, channel, ann := place(t, discordtest.Options{AnswerWithin: time.Minute})
 	c := connect(t, s)
