@@ -1,9 +1,11 @@
 package discordtest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -317,23 +319,25 @@ func (s Script) Press(channelID, messageID, userID, buttonID string) (interactio
 // Slash invokes a slash command with string options and returns the ID of the
 // interaction.
 func (s Script) Slash(channelID, userID, name string, options map[string]string) (interactionID string) {
+	command := s.command(name, commandSlash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []object{}
 	for key, value := range options {
 		list = append(list, object{"name": key, "type": 3, "value": value})
 	}
-	data := object{"id": s.commandLocked(name, commandSlash), "name": name, "type": commandSlash, "options": list}
+	data := object{"id": command, "name": name, "type": commandSlash, "options": list}
 	return s.interactLocked(s.world.in(channelID), s.world.who(userID), interactionCommand, data, nil)
 }
 
 // Complete types the value of an option of a slash command and returns the ID of the
 // interaction. The option must have been registered with autocompletion.
 func (s Script) Complete(channelID, userID, name, option, value string) (interactionID string) {
+	command := s.command(name, commandSlash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	data := object{
-		"id": s.commandLocked(name, commandSlash), "name": name, "type": commandSlash,
+		"id": command, "name": name, "type": commandSlash,
 		"options": []object{{"name": option, "type": 3, "value": value, "focused": true}},
 	}
 	return s.interactLocked(s.world.in(channelID), s.world.who(userID), interactionTyping, data, nil)
@@ -342,9 +346,9 @@ func (s Script) Complete(channelID, userID, name, option, value string) (interac
 // Menu invokes a message command from the context menu and returns the ID of the
 // interaction.
 func (s Script) Menu(channelID, messageID, userID, name string) (interactionID string) {
+	command := s.command(name, commandMessage)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	command := s.commandLocked(name, commandMessage)
 	ch := s.world.in(channelID)
 	m := ch.find(messageID)
 	if m == nil {
@@ -357,27 +361,24 @@ func (s Script) Menu(channelID, messageID, userID, name string) (interactionID s
 	return s.interactLocked(ch, s.world.who(userID), interactionCommand, data, nil)
 }
 
-// commandLocked returns the ID of a command. It waits until the bot has registered it, because users
-// see only registered commands, and panics after a minute. The mutex is free while it waits, so what was
-// read before may have changed.
-func (s Script) commandLocked(name string, kind int) string {
-	late := time.After(patience)
-	for {
-		for _, cmd := range s.world.commands {
-			if cmd["name"] == name && cmd["type"] == kind {
-				return cmd["id"].(string)
-			}
+// command waits until the bot has registered a command, because users see only registered commands,
+// and returns its ID. It panics after a minute.
+func (s Script) command(name string, kind int) (id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := Observer(s).Wait(ctx, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		i := slices.IndexFunc(s.world.commands, func(cmd object) bool { return cmd["name"] == name && cmd["type"] == kind })
+		if i >= 0 {
+			id = s.world.commands[i]["id"].(string)
 		}
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-			s.mu.Lock()
-		case <-late:
-			s.mu.Lock()
-			panic(fmt.Sprintf("discordtest: no command %q was registered within %v", name, patience))
-		}
+		return i >= 0
+	})
+	if err != nil {
+		panic(fmt.Sprintf("discordtest: no command %q was registered within %v", name, patience))
 	}
+	return id
 }
 
 // Interaction returns the interaction with an ID.

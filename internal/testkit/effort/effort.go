@@ -2,10 +2,9 @@
 //
 //   - go test -short: the tests of single packages, in their smallest form. Tests
 //     of the whole program and of the page do not run.
-//   - go test: what people use, once, on the default engine and browser. It ends within five
-//     minutes on two cores.
-//   - CI=true: also the details and unusual moments of the page, hours of attacks and kills in
-//     their short forms, the controls of the end-to-end tests, and every engine and browser.
+//   - go test: what people use, once, on the default engine and browser.
+//   - CI=true: also details and unusual moments of the page, attacks, kills at every point, the
+//     controls of the tests of the page and of the whole program, and every engine and browser.
 //   - LILAC_LONG=1: also the figures that the proof table states, for hours.
 package effort
 
@@ -32,8 +31,8 @@ func SkipLong(t testing.TB, what string) {
 	}
 }
 
-// SkipDetail skips a test of a detail or of an unusual moment, a kill at every point, or a control,
-// unless everything is tested. Each of them takes seconds, because it needs a browser or the whole
+// SkipDetail skips a test of a detail, of an attack, or of a kill at every point, or a control, unless
+// everything is tested. It is for tests that take seconds: most of them need a browser or the whole
 // program.
 func SkipDetail(t testing.TB) {
 	t.Helper()
