@@ -74,7 +74,7 @@ func discordPoints(t *testing.T, bus e2e.Engine) (points []string) {
 		for i := 0; i < len(discordActs); i += 5 {
 			points = append(points, discordActs[i])
 		}
-		return append(points, "called:PATCH")
+		return effort.Sample(append(points, "called:PATCH"), 2)
 	}
 	model := newSeenModel(t)
 	d := e2e.NewDiscord(t, discordtest.Options{})

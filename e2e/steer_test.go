@@ -21,8 +21,12 @@ import (
 // Messages arrive at random moments of runs, with kills in between. In the end, each message is in
 // the history once, and every request has ended.
 func TestSteersAreNeitherLostNorDoubled(t *testing.T) {
+	messages := 20
+	if effort.Full() {
+		messages = many(60, 1000)
+	}
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		for _, wrong := range steerAndKill(t, bus, many(60, 1000), protected{}) {
+		for _, wrong := range steerAndKill(t, bus, messages, protected{}) {
 			t.Error(wrong)
 		}
 	})

@@ -26,6 +26,7 @@ import (
 	"lilac/internal/serve/toolserver"
 	"lilac/internal/serve/toolwire"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // chatPlatform is a platform with channels 10 (allowed, #ops), 11 (allowed by
@@ -145,7 +146,7 @@ func newWorld(t *testing.T, set ...func(*callables.Platform)) *world {
 	w := &world{t: t, platform: &chatPlatform{can: surface.Capabilities{Edit: true, Delete: true, Reactions: true, Replies: true, MaxText: 2000}}}
 	w.platform.existing = map[string]surface.Message{"77": {Platform: "discord", ChannelID: "10", ID: "77", FromSelf: true, Text: "old"}}
 	var err error
-	if w.db, err = db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}); err != nil {
+	if w.db, err = db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.db.Close() })

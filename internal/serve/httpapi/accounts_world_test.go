@@ -22,6 +22,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 // team is a server with the real tables, and people with accounts.
@@ -43,7 +44,7 @@ func newTeam(t *testing.T) *team {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
 	out := &team{world: w}
 	var err error
-	if w.db, err = db.Open(t.Context(), db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}); err != nil {
+	if w.db, err = db.Open(t.Context(), dbtest.Options(db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})); err != nil {
 		t.Fatal(err)
 	}
 	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
+	"lilac/internal/testkit/dbtest"
 )
 
 func TestWorkflowsAreListedShownAndCancelled(t *testing.T) {
@@ -21,7 +22,7 @@ func TestWorkflowsAreListedShownAndCancelled(t *testing.T) {
 	if code, _ := w.call("GET", "/workflows", ""); code != http.StatusServiceUnavailable {
 		t.Errorf("without any: %d", code)
 	}
-	database, err := db.Open(context.Background(), db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
+	database, err := db.Open(context.Background(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}))
 	if err != nil {
 		t.Fatal(err)
 	}

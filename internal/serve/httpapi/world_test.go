@@ -22,6 +22,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/dbtest"
 )
 
 // tables is the store of these tests. It holds sessions and requests in memory, but the inbox in the
@@ -288,7 +289,7 @@ func (w *world) open() {
 	w.t.Helper()
 	migrations := append([]db.Migration{{Name: "test", SQL: "CREATE TABLE test_inbox (id TEXT PRIMARY KEY, value BLOB) STRICT;"}}, sqlitebus.Migrations...)
 	var err error
-	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: migrations}); err != nil {
+	if w.db, err = db.Open(context.Background(), dbtest.Options(db.Options{Dir: w.dir, Migrations: migrations})); err != nil {
 		w.t.Fatal(err)
 	}
 	if w.bus, err = sqlitebus.New(w.db, w.busOpt); err != nil {

@@ -77,6 +77,7 @@ func TestTitleIsLoadedAgain(t *testing.T) {
 
 // A user who opens one of many entries and goes back returns to the same scroll position.
 func TestBackButtonRestoresTheScrollPosition(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })

@@ -132,6 +132,7 @@ func TestPageSurvivesAnUnreachableServer(t *testing.T) {
 }
 
 func TestPageReloadsMissedMessages(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)
@@ -288,6 +289,7 @@ func TestPromptIsRetriedAndAcceptedOnce(t *testing.T) {
 
 // A message that was sent after the conversation was opened has a link, too.
 func TestMessageThatWasJustSentIsFound(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m1"
 	f, p := talk(t)
@@ -408,6 +410,7 @@ func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
 
 // A draft stays in its conversation when another conversation is shown.
 func TestDraftStaysInItsConversation(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Old things")

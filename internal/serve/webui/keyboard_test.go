@@ -13,6 +13,7 @@ import (
 
 // The keyboard focus stays on a conversation that moves up in the list.
 func TestTheKeyboardMovesWithTheRowOfAConversation(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Old things")

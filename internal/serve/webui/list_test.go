@@ -87,6 +87,7 @@ func TestListIsUpdatedUnderLoad(t *testing.T) {
 // If a conversation was deleted, a message for it is not sent. Its text returns to the message box and can
 // start another conversation.
 func TestTextForADeletedConversationIsReturned(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")

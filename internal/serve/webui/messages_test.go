@@ -26,6 +26,7 @@ func answered(f *fake, state string) {
 
 // The stream contains only a part of a long tool output. A link leads to the rest.
 func TestTruncatedToolOutputLinksToTheTimeline(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
 	f, p := talk(t)

@@ -20,6 +20,7 @@ func written(text string) string {
 // The first message of a new conversation arrives in it, whatever the user opens while the conversation is
 // being created.
 func TestTheFirstMessageArrivesInItsConversationAlsoWhenAnotherOneIsOpened(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	for _, elsewhere := range []string{"#/s/s1", "#/requests"} {
 		f := newFake(t)

@@ -176,6 +176,7 @@ func TestDiscordServersAndRulesAreChosen(t *testing.T) {
 }
 
 func TestConfigurationThatIsManagedFromOutsideIsOnlyShown(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.begin("")

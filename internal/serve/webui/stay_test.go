@@ -11,6 +11,7 @@ import (
 
 // A user who must first log in finds the unsent message afterwards.
 func TestARefusedMessageIsThereAfterTheLogin(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.listened()

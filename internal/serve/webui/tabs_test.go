@@ -18,6 +18,7 @@ const tabs = 8
 // A browser opens at most six connections to a host. With one event stream per tab, the seventh tab could
 // not even load its list.
 func TestManyTabsShareOneEventStream(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f := newFake(t)
 	f.conversation("Talk")

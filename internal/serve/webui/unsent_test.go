@@ -76,6 +76,7 @@ func TestFiftyDraftsAreKept(t *testing.T) {
 
 // A message that was refused stays with its conversation, even after a reload.
 func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	f, p := talk(t)
 	f.conversation("Another one")

@@ -18,6 +18,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
+	"lilac/internal/testkit/dbtest"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/logtest"
@@ -76,7 +77,7 @@ func newWorld(t testing.TB, o discordtest.Options) *world {
 // open opens the database, as the program does at startup.
 func (w *world) open() {
 	w.t.Helper()
-	d, err := db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: store.Migrations})
+	d, err := db.Open(context.Background(), dbtest.Options(db.Options{Dir: w.dir, Migrations: store.Migrations}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -34,6 +35,7 @@ const (
 var (
 	mu      sync.Mutex
 	schemas = map[string]bool{}
+	empty   = map[string][]byte{} // the files of databases without rows, by their migrations
 )
 
 // runner is a [testing.M].
@@ -116,14 +118,22 @@ func FileOnly(t testing.TB) {
 }
 
 // Options returns options with the engine on which the tests run now. On PostgreSQL, each
-// data directory has a schema, which remains when the directory is opened again.
+// data directory has a schema, which remains when the directory is opened again. On SQLite, a
+// new data directory gets a copy of a database that has all tables: creating them would be a
+// large part of most tests' time.
 func Options(opt db.Options) db.Options {
-	if !Postgres() || opt.URL != "" {
+	if opt.URL != "" {
+		return opt
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !Postgres() {
+		if err := copyTables(opt); err != nil {
+			panic(fmt.Sprintf("copy the tables of a test: %v", err))
+		}
 		return opt
 	}
 	addr, schema := os.Getenv(serverEnv), Schema(opt.Dir)
-	mu.Lock()
-	defer mu.Unlock()
 	if !schemas[schema] {
 		if err := createSchema(addr, schema); err != nil {
 			panic(fmt.Sprintf("create the schema of a test: %v", err))
@@ -132,6 +142,52 @@ func Options(opt db.Options) db.Options {
 	}
 	opt.URL = postgrestest.URLAt(addr, schema)
 	return opt
+}
+
+// copyTables puts a database without rows into a data directory that has none.
+func copyTables(opt db.Options) error {
+	path := filepath.Join(opt.Dir, db.FileName)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || len(opt.Migrations) == 0 {
+		return err
+	}
+	key := ""
+	for _, m := range opt.Migrations {
+		key += m.Name + m.SQL
+	}
+	if empty[key] == nil {
+		content, err := migrated(opt.Migrations)
+		if err != nil {
+			return err
+		}
+		empty[key] = content
+	}
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, empty[key], 0o600)
+}
+
+// migrated returns the file of a database with the tables of migrations. Like a new database, it
+// has no id yet.
+func migrated(migrations []db.Migration) (content []byte, err error) {
+	dir, err := os.MkdirTemp("", "lilac-tables-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Options{Dir: dir, Migrations: migrations})
+	if err != nil {
+		return nil, err
+	}
+	err = d.Update(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec("DELETE FROM meta")
+		return err
+	})
+	if err := errors.Join(err, d.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, db.FileName))
 }
 
 func createSchema(addr, schema string) (err error) {

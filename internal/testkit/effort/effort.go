@@ -39,6 +39,18 @@ func SkipDetail(t testing.TB) {
 	SkipLong(t, "This detail")
 }
 
+// Sample returns all cases if everything is tested, and otherwise the first of each n.
+func Sample[T any](cases []T, n int) []T {
+	if Full() {
+		return cases
+	}
+	var few []T
+	for i := 0; i < len(cases); i += n {
+		few = append(few, cases[i])
+	}
+	return few
+}
+
 // SkipPostgres skips a test on PostgreSQL, which is not the default engine, unless every
 // engine is tested or LILAC_TEST_DB selects engines.
 func SkipPostgres(t testing.TB) {
