@@ -15,6 +15,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -131,7 +132,10 @@ func goroutines(b *testing.B, s *e2e.Server) int {
 // TestNothingPollsWhenIdle counts how often the threads of the program wake up in ten seconds
 // without requests, and how often the model is called. The control is the same count while one
 // answer is streamed.
-func TestNothingPollsWhenIdle(t *testing.T) { e2e.OnEach(t, nothingPolls) }
+func TestNothingPollsWhenIdle(t *testing.T) {
+	effort.SkipDetail(t)
+	e2e.OnEach(t, nothingPolls)
+}
 
 func nothingPolls(t *testing.T, bus e2e.Engine) {
 	if runtime.GOOS != "linux" {

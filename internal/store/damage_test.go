@@ -26,6 +26,7 @@ import (
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/damagetest"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // D3: the deep check detects each changed byte in the rows of the tables with checksums,
@@ -36,7 +37,7 @@ func TestFlippedBytesOfRowsAreFound(t *testing.T) {
 	switch {
 	case os.Getenv("LILAC_LONG") != "":
 		flips = 2000
-	case testing.Short(): // runs with the race detector, where more flips would not find more races
+	case testing.Short() || !effort.Full(): // -short is for the race detector, where more flips would not find more races
 		flips = 15
 	}
 	dir := t.TempDir()

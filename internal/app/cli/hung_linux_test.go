@@ -14,6 +14,7 @@ import (
 
 	"lilac/internal/operate/client"
 	"lilac/internal/telemetry/health"
+	"lilac/internal/testkit/effort"
 )
 
 // hungReader is a server whose log goes to a pipe that nobody reads.
@@ -108,6 +109,7 @@ func (h *hungReader) log(t *testing.T) (part health.Part) {
 }
 
 func TestServerWorksWithALogThatNobodyReads(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	h := serveUnread(t, "serve")
 	// The pipe is full after a few lines, and one write into it does not return.
@@ -140,6 +142,7 @@ func TestServerWorksWithALogThatNobodyReads(t *testing.T) {
 
 // Control: if logging waits for the reader, the server soon answers nothing.
 func TestServerWorksWithALogThatNobodyReadsControl(t *testing.T) {
+	effort.SkipDetail(t)
 	t.Parallel()
 	h := serveUnread(t, "blocking")
 	for range 50 {

@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 )
 
 type decider func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect)
@@ -351,8 +352,10 @@ func seeds() uint64 {
 		return 200_000
 	case testing.Short(): // used with the race detector, which a pure function does not need
 		return 2_000
+	case effort.Full():
+		return 20_000
 	}
-	return 20_000
+	return 5_000
 }
 
 func TestSimulatedSessionsKeepTheInvariants(t *testing.T) {

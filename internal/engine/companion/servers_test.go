@@ -9,11 +9,13 @@ import (
 
 	"lilac/internal/engine/companion"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/redistest"
 )
 
 // When the master dies and a replica takes its place, everything is there in the end.
 func TestAFailoverIsFollowed(t *testing.T) {
+	effort.SkipLong(t, "Redis with Sentinel")
 	t.Parallel()
 	master := redistest.Start(t, redistest.Options{})
 	host, port, err := net.SplitHostPort(master.Addr)
@@ -45,6 +47,7 @@ func TestAFailoverIsFollowed(t *testing.T) {
 
 // The keys of a cluster are on different masters.
 func TestAClusterIsUsed(t *testing.T) {
+	effort.SkipLong(t, "A cluster of Redis")
 	t.Parallel()
 	masters := redistest.StartCluster(t, 3)
 	w := newWorld(t, masters[1].URL()+"?addr="+masters[2].Addr)

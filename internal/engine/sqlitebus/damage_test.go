@@ -18,6 +18,7 @@ import (
 	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/damagetest"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // D3: a flipped byte in a row of the log, or of the dead letters, is found and
@@ -28,7 +29,7 @@ func TestFlippedBytesAreFound(t *testing.T) {
 	switch {
 	case bustest.Long():
 		flips = 2000
-	case testing.Short(): // with the race detector, where more flips would find nothing new
+	case testing.Short() || !effort.Full(): // -short is for the race detector, where more flips would find nothing new
 		flips = 15
 	}
 	dir := t.TempDir()

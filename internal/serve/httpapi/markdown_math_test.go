@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lilac/internal/serve/httpapi"
+	"lilac/internal/testkit/effort"
 )
 
 func TestFormulasAreFound(t *testing.T) {
@@ -70,6 +71,7 @@ func TestFormulasAreFound(t *testing.T) {
 // The formulas of a text are bounded, because a browser works on each. Texts in which a formula begins at
 // every line take no longer than others.
 func TestFormulasAreBounded(t *testing.T) {
+	effort.SkipDetail(t)
 	out, err := httpapi.RenderMarkdown(strings.Repeat("$x$\n", 1500) + strings.Repeat("\n$$\ny\n$$\n", 1500))
 	if n := strings.Count(out, `class="math`); err != nil || n != 2000 || strings.Count(out, `class="tex`) != 1000 {
 		t.Errorf("%d formulas, want 2000 (%v)", n, err)

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"lilac/internal/testkit/effort"
 )
 
 // testOnly lists texts that must not appear in the released binary: linked symbols of test
@@ -22,6 +24,7 @@ func TestTheReleaseContainsNoTestSupport(t *testing.T) {
 }
 
 func TestControlTheProgramForTestsContainsTestSupport(t *testing.T) {
+	effort.SkipDetail(t)
 	program := built(t, "lilac/internal/testkit/killpoints/lilac")
 	for _, text := range testOnly {
 		if !bytes.Contains(program, []byte(text)) {
