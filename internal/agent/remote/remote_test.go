@@ -23,10 +23,14 @@ import (
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/faultproxy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	effort.SideBySide(8)
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	key     = "the key of the nodes"

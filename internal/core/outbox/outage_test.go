@@ -12,6 +12,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // away is a platform with an outage, during which calls fail with one kind of
@@ -44,7 +45,7 @@ func (p *away) FindNonce(context.Context, string, string, time.Time) (surface.Me
 // During an outage, a row is retried with backoff until it expires. An expired row is
 // never sent.
 func TestARowIsRetriedUntilItExpires(t *testing.T) {
-	for _, kind := range []fault.Kind{fault.Unavailable, fault.RateLimited, fault.Timeout, fault.Unauthenticated} {
+	for _, kind := range effort.Sample([]fault.Kind{fault.Unavailable, fault.RateLimited, fault.Timeout, fault.Unauthenticated}, 3) {
 		for name, c := range map[string]struct {
 			lasts time.Duration
 			state outbox.State

@@ -19,12 +19,14 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/redistest"
 )
 
 // The client of Redis has two goroutines that nothing ends earlier: one closes the connections to nodes
 // that left a cluster five seconds later, and one waits for a second between two looks at the cluster.
 func TestMain(m *testing.M) {
+	effort.SideBySide(8)
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }

@@ -147,7 +147,7 @@ func Options(opt db.Options) db.Options {
 // copyTables puts a database without rows into a data directory that has none.
 func copyTables(opt db.Options) error {
 	path := filepath.Join(opt.Dir, db.FileName)
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || len(opt.Migrations) == 0 {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	key := ""

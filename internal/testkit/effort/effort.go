@@ -2,7 +2,7 @@
 //
 //   - go test -short: the tests of single packages, in their smallest form. Tests
 //     of the whole program and of the page do not run.
-//   - go test: what people use, once, on the default engine and browser.
+//   - go test: what people use, once, on the default engine and browser, and kills at a few points.
 //   - CI=true: also details and unusual moments of the page, attacks, kills at every point, the
 //     controls of the tests of the page and of the whole program, and every engine and browser.
 //   - LILAC_LONG=1: also the figures that the proof table states, for hours.
