@@ -87,10 +87,14 @@ if [[ -n $own_bases ]]; then
 	go mod download
 fi
 
+# Like the slim images of the registry, those of our own have no documentation and no
+# translations. QEMU would take minutes to unpack them.
+slim=(--dpkgopt=path-exclude=/usr/share/{doc,man,locale}/\* --aptopt='Acquire::Languages "none"')
+
 # make_base ARCH makes the base images of an architecture. The one with Go runs on this machine;
 # the podman of Debian 12 finds it only under the architecture that is built.
 make_base() {
-	mmdebstrap --quiet --variant=minbase --architectures="$1" bookworm "$work/$1.tar"
+	mmdebstrap --quiet --variant=apt "${slim[@]}" --architectures="$1" bookworm "$work/$1.tar"
 	podman import --quiet --os linux --arch "$1" "$work/$1.tar" docker.io/library/debian:bookworm-slim >/dev/null
 	podman import --quiet --os linux --arch "$1" --change ENV=PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		--change ENV=GOPATH=/go --change ENV=GOTOOLCHAIN=local \

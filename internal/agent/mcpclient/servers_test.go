@@ -143,7 +143,9 @@ func TestServersThatFailHarmOnlyThemselves(t *testing.T) {
 	entries := map[string]ServerConfig{"good": stdioFake(t, "good"), "off": {Disabled: true}, "remote": {URL: "http://127.0.0.1:1/mcp"}}
 	for _, kind := range []string{"mute", "dies", "garbage"} {
 		entry := stdioFake(t, kind)
-		entry.Start = 300_000_000 // 300 ms
+		if kind != "dies" { // which must have the time to die by itself
+			entry.Start = 300_000_000 // 300 ms
+		}
 		entries[kind] = entry
 	}
 	entries["missing"] = ServerConfig{Command: "no-such-program"}
