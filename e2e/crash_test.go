@@ -72,7 +72,7 @@ func TestEveryAcceptedMessageIsAnsweredOnceOnPostgres(t *testing.T) {
 // cannot know the outcome and must send the prompt again.
 const accepted = "answer:/prompt"
 
-// fewKillPoints has at least one point of each phase of a conversation.
+// fewKillPoints are points from the beginning of a conversation to its end.
 var fewKillPoints = []string{accepted, "record:end", "recorded:tool_start", "before:6", "after:9"}
 
 // With one safeguard disabled, the same crashes must make the test fail; otherwise, the test above

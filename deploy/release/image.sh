@@ -87,8 +87,8 @@ if [[ -n $own_bases ]]; then
 	go mod download
 fi
 
-# Like the slim images of the registry, those of our own have no documentation and no
-# translations. QEMU would take minutes to unpack them.
+# Every file of the bases costs time in QEMU. Like the slim images of the registry, they have no
+# documentation and no translations; besides, they have only the packages that apt-get needs.
 slim=(--dpkgopt=path-exclude=/usr/share/{doc,man,locale}/\* --aptopt='Acquire::Languages "none"')
 
 # make_base ARCH makes the base images of an architecture. The one with Go runs on this machine;
