@@ -58,7 +58,7 @@ func TestTheFilesAreWhereBothProcessesAre(t *testing.T) {
 			}
 			first.WaitEnded(request, answerWithin)
 			second := startStandby(t, env...)
-			first.Terminate(measured(takesOverAfterStop))
+			first.Terminate(effort.Within(takesOverAfterStop))
 			second.WaitReady()
 			second.WaitEnded(second.Prompt(session, "look again", event.Prompt).RequestID, answerWithin)
 			if n := seen.Load(); (n == 2) != inBucket {

@@ -25,7 +25,7 @@ const nodeMayGrow = 64 << 20
 
 // goneWithin bounds the time until no process of a command is left after the model received the
 // result.
-func goneWithin() time.Duration { return measured(2 * time.Second) }
+func goneWithin() time.Duration { return effort.Within(2 * time.Second) }
 
 // bombs limit themselves too, in case a limit does not work.
 var bombs = []struct{ name, command, told string }{

@@ -24,7 +24,7 @@ const (
 )
 
 // backWithin is how soon after an outage the program must work again.
-func backWithin() time.Duration { return measured(5 * time.Second) }
+func backWithin() time.Duration { return effort.Within(5 * time.Second) }
 
 // A misfortune is a failure of a broker during conversations. At its end, the broker serves again,
 // possibly with less data. It calls away at its worst moment.

@@ -21,7 +21,7 @@ import (
 )
 
 // cancelWithin bounds the duration of a cancellation.
-func cancelWithin() time.Duration { return measured(time.Second) }
+func cancelWithin() time.Duration { return effort.Within(time.Second) }
 
 // A cancellation kills a tool and all processes that it started.
 func TestCancelStopsTheToolsProcesses(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -305,7 +306,7 @@ func TestARollingUpgradeLosesNothing(t *testing.T) {
 	grow()
 	c.nodes[0].Terminate(answerWithin)
 	began := time.Now()
-	e2e.Eventually(t, measured(takesOverAfterStop), "the new version is active", func() bool { return c.status(c.nodes[1]) == "ready" || c.status(c.nodes[2]) == "ready" })
+	e2e.Eventually(t, effort.Within(takesOverAfterStop), "the new version is active", func() bool { return c.status(c.nodes[1]) == "ready" || c.status(c.nodes[2]) == "ready" })
 	t.Logf("the takeover took %s", time.Since(began))
 	c.nodes[0].Restart("LILAC_NEXT_VERSION=1")
 	grow()

@@ -98,13 +98,6 @@ func many(short, long int) int {
 	return short
 }
 
-// measured returns the deadline for a promised duration: the duration itself in the long form,
-// which has the machine for itself, or five times as long if other programs use the CPU and the
-// disk.
-func measured(promised time.Duration) time.Duration {
-	return promised * time.Duration(many(5, 1))
-}
-
 // noticed ends a control: the disabled safeguard must have caused the problem want.
 func noticed(t *testing.T, wrong []string, want string) {
 	t.Helper()
@@ -204,7 +197,7 @@ func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop 
 // After kill -9 with many running requests, all of them resume soon.
 func TestRunningRequestsGoOnAfterKill(t *testing.T) {
 	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
-		took, wrong := killAndGoOn(t, bus, many(20, 100), measured(2*time.Second))
+		took, wrong := killAndGoOn(t, bus, many(20, 100), effort.Within(2*time.Second))
 		for _, w := range wrong {
 			t.Error(w)
 		}

@@ -18,6 +18,7 @@ import (
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 )
 
 func TestMain(m *testing.M) {
@@ -449,7 +450,7 @@ func TestSearchesEndWithTheirContext(t *testing.T) {
 		before := time.Now()
 		_, err := b.callCtx(ctx, name, in)
 		cancel()
-		if took := time.Since(before); err == nil && name == "grep" || took > measured(time.Second) {
+		if took := time.Since(before); err == nil && name == "grep" || took > effort.Within(time.Second) {
 			t.Errorf("%s: %v after %v", name, err, took)
 		}
 	}

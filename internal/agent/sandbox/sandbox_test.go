@@ -251,15 +251,6 @@ func sleepers(mark string) []int {
 	return pids
 }
 
-// measured returns the time limit for an assertion: the promised time in the long form,
-// which runs on an otherwise idle machine, and twenty times as long otherwise.
-func measured(promised time.Duration) time.Duration {
-	if os.Getenv("LILAC_LONG") != "" {
-		return promised
-	}
-	return 20 * promised
-}
-
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -289,7 +280,7 @@ func TestCancelLeavesNoProcess(t *testing.T) {
 		cancel(wanted)
 		err := <-ended
 		left := sleepers(mark)
-		if took := time.Since(before); took > measured(time.Second) {
+		if took := time.Since(before); took > effort.Within(time.Second) {
 			t.Errorf("it took %v", took)
 		}
 		if !confined { // unconfined, Run does not wait for killed processes
@@ -313,7 +304,7 @@ func TestBackgroundProcessesEndWithTheShell(t *testing.T) {
 		mark := fmt.Sprintf("7%d.%d", os.Getpid(), map[bool]int{true: 1, false: 2}[confined])
 		before := time.Now()
 		_, res := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, "sleep "+mark+" & exit 0")
-		if took := time.Since(before); res.ExitCode != 0 || took > measured(2*time.Second) {
+		if took := time.Since(before); res.ExitCode != 0 || took > effort.Within(2*time.Second) {
 			t.Errorf("%+v after %v", res, took)
 		}
 		waitFor(t, "the end of the sleeper", func() bool { return len(sleepers(mark)) == 0 })
@@ -344,7 +335,7 @@ func TestTimeoutIsToldApartFromCancel(t *testing.T) {
 		for timeout = 300 * time.Millisecond; out.Len() == 0 && timeout < time.Minute; timeout *= 2 {
 			res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"bash", "-c", "echo begun; sleep 600"}, Stdout: &out, Timeout: timeout},
 				sandbox.Policy{Workspace: t.TempDir()})
-			if err != nil || !res.TimedOut || res.Duration < timeout || res.Duration > timeout+measured(time.Second) {
+			if err != nil || !res.TimedOut || res.Duration < timeout || res.Duration > timeout+effort.Within(time.Second) {
 				t.Errorf("%+v, %v, %q", res, err, out.String())
 			}
 		}

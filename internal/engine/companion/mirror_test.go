@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/engine/companion"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -91,7 +92,7 @@ func TestADeletedKeyIsNoticedWithinSeconds(t *testing.T) {
 	began := time.Now()
 	server.Do("DEL", "lilac:s:env")
 	w.same(server, topic)
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > effort.Within(10*time.Second) {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -201,7 +202,7 @@ func TestPublishersDoNotWaitForRedis(t *testing.T) {
 		c.begin()
 		began := time.Now()
 		w.publish(topic, name, 2000)
-		if took := time.Since(began); took > 10*time.Second {
+		if took := time.Since(began); took > effort.Within(10*time.Second) {
 			t.Errorf("%s: publishing took %s", name, took)
 		}
 		w.says(c.says)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // Full reports whether every engine is tested, as in CI.
@@ -37,6 +38,16 @@ func SkipLong(t testing.TB, what string) {
 func SkipDetail(t testing.TB) {
 	t.Helper()
 	SkipLong(t, "This detail")
+}
+
+// Within returns the time limit for an assertion on a duration: the promised one in the long form,
+// which has the machine for itself, and otherwise one that only a program that hangs exceeds, because
+// many tests share the processors and the disk.
+func Within(promised time.Duration) time.Duration {
+	if Long() {
+		return promised
+	}
+	return 20 * promised
 }
 
 // Sample returns all cases if everything is tested, and otherwise the first of each n.
