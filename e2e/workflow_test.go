@@ -177,6 +177,10 @@ func TestAReplyOfWhichNothingIsKnownWakesTheWrongChannel(t *testing.T) {
 		model := newAskingModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		question := model.ask(t, d, "")
+		// Before the message is known, the next start would store the wait again.
+		e2e.Eventually(t, answerWithin, "the wait for a reply to the question is stored", func() bool {
+			return s.Count("SELECT count(*) FROM workflow_waits WHERE message_id = '"+question.ID+"'") == 1
+		})
 		d.Kill(s)
 		s.Exec("DELETE FROM workflow_waits")
 		d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
