@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -37,9 +38,11 @@ func (c *connections) run(ctx context.Context) error {
 	}
 }
 
-// keep runs the connections until ctx ends or one of them cannot continue.
+// keep runs the connections until ctx ends or one of them cannot continue. What they
+// have received by then is stored, because the next session does not receive it again.
 func (c *connections) keep(ctx context.Context, states []ShardState) error {
-	group, running := errgroup.WithContext(ctx)
+	readers, reading := errgroup.WithContext(ctx)
+	var writers sync.WaitGroup
 	turn := make(chan struct{}, 1)
 	shards, gateways := make([]*shard, len(states)), make([]*gateway, len(states))
 	for i, s := range states {
@@ -49,13 +52,14 @@ func (c *connections) keep(ctx context.Context, states []ShardState) error {
 	c.status.setShards(shards)
 	for i, g := range gateways {
 		at := position{session: states[i].SessionID, resumeURL: states[i].ResumeURL, seq: states[i].Sequence}
-		group.Go(func() error { return g.run(running, at) })
-		group.Go(func() error { return g.pipeline.run(running) })
+		readers.Go(func() error { return g.run(reading, ctx, at) })
+		writers.Go(func() { g.pipeline.run(ctx) })
 	}
-	err := group.Wait()
+	err := readers.Wait()
 	for _, g := range gateways {
-		g.pipeline.wait()
+		close(g.pipeline.queue)
 	}
+	writers.Wait()
 	return err
 }
 

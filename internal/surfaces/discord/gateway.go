@@ -87,11 +87,11 @@ type gateway struct {
 }
 
 // run reconnects until ctx ends or a connection is impossible. It begins with the
-// stored position.
-func (g *gateway) run(ctx context.Context, at position) error {
+// stored position. Events are prepared until storing ends.
+func (g *gateway) run(ctx, storing context.Context, at position) error {
 	failures := 0
 	for {
-		end := g.connect(ctx, &at)
+		end := g.connect(ctx, storing, &at)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -122,7 +122,7 @@ func (g *gateway) run(ctx context.Context, at position) error {
 }
 
 // connect holds one connection until it ends.
-func (g *gateway) connect(ctx context.Context, at *position) disconnect {
+func (g *gateway) connect(ctx, storing context.Context, at *position) disconnect {
 	identified := func() {}
 	if at.session == "" {
 		done, err := g.waitForTurn(ctx)
@@ -145,7 +145,7 @@ func (g *gateway) connect(ctx context.Context, at *position) disconnect {
 		return disconnect{err: fmt.Errorf("dial the gateway: %w", err), dialFailed: true}
 	}
 	conn.SetReadLimit(maxFrame)
-	c := &connection{gateway: g, conn: conn, at: at, identified: identified, prepare: func(d *dispatch) { g.pipeline.prepare(ctx, d) }}
+	c := &connection{gateway: g, conn: conn, at: at, identified: identified, prepare: func(d *dispatch) { g.pipeline.prepare(storing, d) }}
 	return c.run(ctx)
 }
 

@@ -63,9 +63,6 @@ func newPipeline(o Options, s *status, on *shard, r *recorder, g *guildSync, ref
 	}
 }
 
-// wait waits until no message is being prepared.
-func (p *pipeline) wait() { p.preparing.Wait() }
-
 // prepare computes the effect of an event. For messages it returns at once. No
 // more than maxQueued messages are in preparation, because each has a place in
 // the queue.
@@ -158,20 +155,17 @@ func decodeInto[T any](ctx context.Context, p *pipeline, d *dispatch, handle fun
 	return handle(v)
 }
 
-// run stores events one after the other, each until that succeeds.
-func (p *pipeline) run(ctx context.Context) error {
+// run stores events one after the other, each until that succeeds, until the queue is
+// closed and empty or ctx ends. No message is being prepared afterwards.
+func (p *pipeline) run(ctx context.Context) {
+	defer p.preparing.Wait()
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case d := <-p.queue:
-			select {
-			case <-d.ready:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			if err := p.store(ctx, d); err != nil {
-				return err
+			return
+		case d, open := <-p.queue:
+			if !open || p.store(ctx, d) != nil {
+				return
 			}
 			if d.kind == "READY" || d.kind == "RESUMED" {
 				p.shard.setCaughtUp()
@@ -180,9 +174,14 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 }
 
-// store returns when the event is stored. An event without an effect does not
-// move the stored position: after a crash it is replayed.
+// store returns when the event is stored, or ctx has ended. An event without an effect
+// does not move the stored position: after a crash it is replayed.
 func (p *pipeline) store(ctx context.Context, d *dispatch) error {
+	select {
+	case <-d.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for d.effect != nil {
 		err := p.o.DB.Update(ctx, func(tx *db.Tx) error {
 			if err := d.effect(tx); err != nil {

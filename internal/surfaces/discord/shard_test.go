@@ -1,6 +1,7 @@
 package discord_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lilac/internal/foundation/event"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
 )
@@ -136,5 +138,33 @@ func TestMoreServersThanConnectionsAreAllowedEndTheAdapterWithASentence(t *testi
 		if err == nil || !strings.Contains(err.Error(), "it needs 17 connections to Discord, and Lilac keeps at most 16") {
 			t.Errorf("it ended with %v", err)
 		}
+	})
+}
+
+// No history shows a reaction, and a new session does not repeat it. Here it waits behind a message whose
+// channel Discord describes slowly, while the bot outgrows its connection.
+func TestAReactionThatWaitsToBeStoredSurvivesTheDivision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, channels := inManyServers(t, 1)
+		thread := w.server.Thread(w.channel, "talk")
+		first := w.server.Say(thread, w.ann, "in the thread", discordtest.SayOptions{})
+		w.server.Archive(thread) // the gateway announces only active threads
+		o := w.options()
+		o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
+		_, stop := w.connected(o)
+		defer stop()
+		w.caughtUp()
+		marks := len(w.published(event.AdapterReactionAdded))
+		id := w.server.Say(channels[0], w.ann, "hello", discordtest.SayOptions{})
+		w.hears("hello")
+		w.server.Guild("another", w.ann)
+		w.server.Fail("GET /channels/{channel}", discordtest.Fault{Delay: 25 * time.Second}, 1)
+		w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"id":%q,"channel_id":%q,"guild_id":%q,"author":{"id":%q},"content":"in the thread"}`, first, thread, w.guild, w.ann.ID)))
+		w.server.React(w.channel, id, w.ann, "👍")
+		time.Sleep(time.Second) // until the connection has received both
+		w.server.DropGateway(discordtest.Invalid)
+		w.await("two connections are open", func() bool { return len(opened(w)) == 3 })
+		w.await("the reaction is published", func() bool { return len(w.published(event.AdapterReactionAdded)) > marks })
+		w.hears("in the thread")
 	})
 }
