@@ -6,8 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
 )
 
@@ -77,4 +79,41 @@ func TestWithoutTheHistoryTheGatewayIsAsked(t *testing.T) {
 		}
 		return found && m.FromSelf && m.Ref() == (event.MessageRef{Platform: "discord", ChannelID: w.channel, MessageID: m.ID})
 	})
+}
+
+// The missed events are stored while it looks for the message, right after it did not find it. With the
+// answer that there is none, the outbox would send it again.
+func TestAMessageThatIsStoredDuringTheSearchIsNotDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true})
+		w.server.Deny(w.channel, w.guild, discordtest.ReadMessageHistory)
+		a, stop := w.connected(w.options())
+		stop()
+		w.server.FailNext("POST /channels/{channel}/messages", discordtest.CutAfter)
+		if _, err := a.Send(t.Context(), say(w, "hi", "act-1")); fault.KindOf(err) != fault.Timeout {
+			t.Fatal(err)
+		}
+		o := w.options()
+		o.Tables.Sends = &slowSends{SendTable: o.Tables.Sends, looked: w.caughtUp}
+		a, _ = w.run(o)
+		began := time.Now().Add(-time.Minute)
+		if _, found, err := a.FindNonce(t.Context(), w.channel, "act-1", began); found || fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("while the missed events are stored: %v, %v, want that Discord is not available", found, err)
+		}
+		if _, found, err := a.FindNonce(t.Context(), w.channel, "act-1", began); !found {
+			t.Errorf("afterwards, the message is not found: %v", err)
+		}
+	})
+}
+
+// slowSends calls looked after each look at the table of nonces.
+type slowSends struct {
+	discord.SendTable
+	looked func()
+}
+
+func (s *slowSends) NonceMessage(q db.Queryer, channelID, nonce string) (string, error) {
+	id, err := s.SendTable.NonceMessage(q, channelID, nonce)
+	s.looked()
+	return id, err
 }

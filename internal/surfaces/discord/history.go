@@ -118,6 +118,7 @@ func (h *history) findNonce(ctx context.Context, channelID, nonce string, notBef
 	if nonce == "" {
 		return surface.Message{}, false, nil
 	}
+	complete := h.status.caughtUp() // asked first: events may be stored after the table was read
 	var id string
 	err := h.o.DB.Read(ctx, func(q db.Queryer) (err error) {
 		id, err = h.o.Tables.Sends.NonceMessage(q, channelID, nonce)
@@ -137,7 +138,7 @@ func (h *history) findNonce(ctx context.Context, channelID, nonce string, notBef
 	if fault.KindOf(err) != fault.NotFound {
 		return surface.Message{}, false, err
 	}
-	if !h.status.caughtUp() {
+	if !complete {
 		return surface.Message{}, false, fault.New(fault.Unavailable, "Discord is not connected, so its missed events are unknown.")
 	}
 	return h.searchNonce(ctx, channelID, nonce, notBefore)

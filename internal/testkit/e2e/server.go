@@ -43,7 +43,8 @@ func Binary(t testing.TB) string {
 			return
 		}
 		build.path = filepath.Join(dir, "lilac")
-		out, err := exec.Command("go", "build", "-o", build.path, "lilac/internal/testkit/killpoints/lilac").CombinedOutput()
+		// Unlike go build, go run links a program only once for all packages of tests.
+		out, err := exec.Command("go", "run", "-exec", "cp", "lilac/internal/testkit/killpoints/lilac", build.path).CombinedOutput()
 		if err != nil {
 			build.err = fmt.Errorf("build the program: %w\n%s", err, out)
 		}
