@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"lilac/internal/telemetry/health"
+	"lilac/internal/testkit/effort"
 )
 
 // After the database file is moved away, prompts are rejected, because the next start would
 // not find them, and /readyz says what to do. Work continues once the file is back.
 func TestADatabaseThatIsMovedAwayIsToldAndTakesNothing(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	r := start(t, "model: demo\n")
 	_, body := r.post("/sessions", `{}`)

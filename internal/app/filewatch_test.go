@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"lilac/internal/testkit/effort"
 )
 
 // place is a directory whose files a test changes.
@@ -41,6 +43,7 @@ func (p place) must(err error) {
 // A change is noticed through watches. Polling happens only every minute, which is longer than
 // the test waits.
 func TestAChangeOfTheFileIsSeen(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before, change func(place)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lilac/internal/testkit/effort"
 )
 
 // A client that sends too slowly is disconnected, with or without a token; a client that waits
@@ -85,6 +87,7 @@ func say(t *testing.T, addr, text string) net.Conn {
 }
 
 func TestAPortThatIsLeftInAMomentIsWaitedFor(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	before, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -173,6 +174,7 @@ func (s *spender) told() (n int) {
 
 // S10: the spending of rules is limited, whatever the model and the events do.
 func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		loops  bool

@@ -41,6 +41,7 @@ func boxes(t *testing.T, test func(t *testing.T, box sandbox.Sandbox)) {
 }
 
 func TestBash(t *testing.T) {
+	effort.SkipSlow(t)
 	boxes(t, func(t *testing.T, box sandbox.Sandbox) {
 		b := newBench(t, box)
 		b.put("dir/f", "x")

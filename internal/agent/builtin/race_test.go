@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lilac/internal/agent/tool"
+	"lilac/internal/testkit/effort"
 )
 
 // raceTime is how long the races run: 30 s in the long form.
@@ -24,6 +25,7 @@ func raceTime() time.Duration {
 // TestRacingLinksDoNotLeadOut swaps what a path names between a file of the
 // workspace and a link out of it while the tools use it.
 func TestRacingLinksDoNotLeadOut(t *testing.T) {
+	effort.SkipSlow(t)
 	const secret = "canary-of-another-place"
 	b := newBench(t, nil)
 	outside := t.TempDir()

@@ -242,6 +242,7 @@ func TestACommandThatIsCancelledHasEndedWhenRunReturns(t *testing.T) {
 
 // A quiet command runs on: both sides say that they are there.
 func TestACommandMayBeQuiet(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	m := newMachine(t, func(ctx context.Context, _ builtin.Line) (builtin.Ended, error) {
 		select {

@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"lilac/internal/testkit/effort"
 )
 
 // However a page is built, its text is not much longer than the page. The time is
 // linear as well; some of these pages took many minutes with what readable turns off.
 func TestNoSmallPageBecomesALargeText(t *testing.T) {
+	effort.SkipSlow(t)
 	fill := func(piece string) string { return strings.Repeat(piece, (maxPage-10_000)/len(piece)) }
 	for name, page := range map[string]string{
 		"spans":          "<table><tr><td>a</td></tr><tr><td rowspan=65534 colspan=1000>x</td></tr></table>" + strings.Repeat("<table><tr><td rowspan=99999999>x</table>", 50),

@@ -18,6 +18,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/client"
+	"lilac/internal/testkit/effort"
 )
 
 // The server accepts messages while Redis is unreachable, but the stream then sends nothing. The
@@ -199,6 +200,7 @@ func TestLineThatATerminalTruncatesIsNotSent(t *testing.T) {
 }
 
 func TestChatCanBeLeftWhileTheServerHangs(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	asked := make(chan struct{}, 1)
 	hang := func(_ http.ResponseWriter, r *http.Request) {

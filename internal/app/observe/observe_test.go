@@ -24,6 +24,7 @@ import (
 	"lilac/internal/model/llm"
 	"lilac/internal/telemetry/metrics"
 	"lilac/internal/telemetry/tracing"
+	"lilac/internal/testkit/effort"
 )
 
 const canary = "what the person wrote"
@@ -182,6 +183,7 @@ func TestHTTPRequestsPassTheirTraceOn(t *testing.T) {
 }
 
 func TestRequestsAreMeasuredByTheirLifecycle(t *testing.T) {
+	effort.SkipSlow(t)
 	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
 	if err != nil {
 		t.Fatal(err)

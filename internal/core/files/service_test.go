@@ -181,6 +181,7 @@ func write(t *testing.T, path string) {
 }
 
 func TestTheLifeOfAFile(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	old := filepath.Join(dir, "old.txt")
@@ -206,6 +207,7 @@ func TestTheLifeOfAFile(t *testing.T) {
 // What changed while nobody watched, or had not rested when the watch ended, is
 // found at the next start, once.
 func TestWhatChangedMeanwhileIsTold(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	soon, never := files.Source{Queue: 100, Debounce: rest}, files.Source{Queue: 100, Debounce: time.Hour}
 	dir, database := t.TempDir(), open(t)
@@ -313,6 +315,7 @@ func TestEditorsThatReplaceAFile(t *testing.T) {
 }
 
 func TestDirectoriesThatAppearAndGo(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	h := start(t, dir, 100, "/x/y/**/*.txt")
@@ -330,6 +333,7 @@ func TestDirectoriesThatAppearAndGo(t *testing.T) {
 }
 
 func TestADirectoryThatIsMovedAway(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	a := filepath.Join(dir, "x/a.txt")
@@ -344,6 +348,7 @@ func TestADirectoryThatIsMovedAway(t *testing.T) {
 }
 
 func TestLinksAreNotFollowed(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "in/a.txt"))
@@ -368,6 +373,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 // Where the agent may write it would choose what is watched: there not even a
 // link in the fixed beginning of a path is followed. Elsewhere one is, the control.
 func TestNoLinkOfTheAgentIsFollowed(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(outside, "in/before.txt"))
@@ -399,6 +405,7 @@ func TestOurOwnFilesAreNotWatched(t *testing.T) {
 }
 
 func TestWhatIsTooMuchIsCounted(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	h := start(t, dir, 5, "/*.txt")
@@ -415,6 +422,7 @@ func TestWhatIsTooMuchIsCounted(t *testing.T) {
 }
 
 func TestTooManyDirectoriesAreSaid(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	h := start(t, dir, 5, "/**/*.txt")

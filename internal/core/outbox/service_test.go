@@ -16,6 +16,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // platform fails in every way. It does not deduplicate by nonce, like the worst
@@ -157,6 +158,7 @@ func doubles(p *platform) (n int) {
 }
 
 func TestEveryRowIsSentExactlyOnceDespiteFaults(t *testing.T) {
+	effort.SkipSlow(t)
 	seeds := uint64(20)
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {

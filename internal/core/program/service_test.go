@@ -22,6 +22,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/logtest"
 )
 
@@ -282,6 +283,7 @@ func TestTheTroubleOfAProgramIsKnown(t *testing.T) {
 
 // Closing the standard output is an end, too.
 func TestAProgramWithoutOutputIsStartedAgain(t *testing.T) {
+	effort.SkipSlow(t)
 	w := script(t, &intake{}, `exec >&-`+wait)
 	w.await(t, "trouble", func() bool { return strings.Contains(w.trouble, "closed its standard output") })
 }

@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 )
 
 // goAway makes calls fail from now on: "send", "edit", "delete", or all with "".
@@ -50,6 +51,7 @@ func paragraphs() string {
 // An outage of the platform ends no request. Its messages are sent afterwards, in
 // order. An expired message is planned again until 15 minutes after the end.
 func TestMessagesAreSentAfterAnOutage(t *testing.T) {
+	effort.SkipSlow(t)
 	said := paragraphs()
 	for name, c := range map[string]struct {
 		away, runs time.Duration

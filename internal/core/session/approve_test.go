@@ -21,6 +21,7 @@ import (
 	"lilac/internal/foundation/policy"
 	"lilac/internal/model/llm"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 const req1 = "web:s1:r1"
@@ -276,6 +277,7 @@ func (a again) Spec() tool.Spec {
 // A call that was approved runs once or never, whenever the process is killed. The control
 // is the same tool, which is run again, without an approval.
 func TestAnApprovedCallRunsOnceOrNeverThroughKills(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t)
 	twice := func(t *testing.T, change func(*session.Options)) (doubled, done int) {
 		k := &kills{snapshots: snapshots{t: t, root: t.TempDir(), src: t.TempDir(), on: true}}
@@ -400,6 +402,7 @@ func TestACallOfARunningCommandIsRepeatedAfterTheApproval(t *testing.T) {
 // An approval of a callable holds for one call, even if the process is killed anywhere and runs
 // the command again. The control needs no approval.
 func TestAnApprovalOfACallableIsUsedOnceThroughKills(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t)
 	excess := func(t *testing.T, change func(*session.Options)) (found int) {
 		k := &kills{snapshots: snapshots{t: t, root: t.TempDir(), src: t.TempDir(), on: true}}

@@ -13,6 +13,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
 	"lilac/internal/store"
+	"lilac/internal/testkit/effort"
 )
 
 // damage changes the database before the service starts again.
@@ -227,6 +228,7 @@ func (s *failing) Journal(q db.Queryer, requestID string) ([]session.StoryEntry,
 // The service retries the first failure at once, in the same attempt. The third failure reaches
 // another attempt.
 func TestARequestContinuesAfterTemporaryReadErrorsOfItsJournal(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	for _, times := range []int32{1, 3} {
 		dir, said := t.TempDir(), make(chan struct{}, 1)
@@ -257,6 +259,7 @@ func (s *silent) Conversation(q db.Queryer, sessionID string) (session.Conversat
 }
 
 func TestARequestContinuesAfterATemporaryReadErrorOfItsConversation(t *testing.T) {
+	effort.SkipSlow(t)
 	store := &silent{}
 	r := newRig(t, rigOptions{change: func(o *session.Options) { store.HistoryTable, o.Tables.History = o.Tables.History, store }})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")

@@ -16,6 +16,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/effort"
 )
 
 // endless streams a word every 20 ms until it is stopped.
@@ -30,6 +31,7 @@ func endless(ctx context.Context, _ llm.Request, say func(string)) (chat.Message
 // An answer that never ends is stopped within a second after each limit, and the request asks.
 // TestControlWithoutALimitACallStreamsOn in package agent is the control.
 func TestALimitStopsAnAnswerThatNeverEnds(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	price := &llm.Price{Output: 1}
 	for name, c := range map[string]struct {

@@ -21,6 +21,7 @@ import (
 	"lilac/internal/model/llm"
 	"lilac/internal/store"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // commitMeter measures how much each commit adds to the write-ahead log of SQLite.
@@ -52,6 +53,7 @@ func (m *commitMeter) check(t *testing.T) {
 const maxCommit = 220 << 10
 
 func TestALongAnswerDoesNotGoThroughOneCommit(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t)
 	long := strings.Repeat("All work and no play makes Jack a dull boy. ", 11_000)
 	arguments, err := json.Marshal(map[string]string{"content": long})

@@ -19,6 +19,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // loops is a model that calls the tool forever.
@@ -311,6 +312,7 @@ func (r *rig) questions() (out []event.SessionPausedPayload) {
 }
 
 func TestAnUnansweredPauseFailsTheRequest(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, restart := range map[string]bool{"while the program runs": false, "while it does not": true} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/effort"
 )
 
 // timedJournal notes when a finished model call is on disk.
@@ -32,6 +33,7 @@ func (j timedJournal) Record(tx *db.Tx, requestID string, e session.Entry) error
 // A crash between the last byte of an answer and its commit costs the call. This measures that
 // time; docs/performance.md has the result.
 func TestAnAnswerIsJournaledAtOnce(t *testing.T) {
+	effort.SkipSlow(t)
 	const rounds = 200
 	var mu sync.Mutex
 	var answered time.Time

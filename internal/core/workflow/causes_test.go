@@ -19,6 +19,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
+	"lilac/internal/testkit/effort"
 )
 
 // Where a chain of events ends that goes on by way of workflows, and where a new
@@ -138,6 +139,7 @@ func (c *causes) EndChain(_ *db.Tx, p workflow.Payer, depth int, id string) erro
 // The rule that led to a workflow pays for it, also after a restart, until a
 // person has spoken; what it does not pay for does not happen.
 func TestARulePaysForItsWorkflows(t *testing.T) {
+	effort.SkipSlow(t)
 	w := newWorld(t)
 	w.causes = &causes{pays: 1}
 	w.restart()

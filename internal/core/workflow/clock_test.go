@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"lilac/internal/core/workflow"
+	"lilac/internal/testkit/effort"
 )
 
 // A clock that was hours ahead is put right while the program runs, or is away: a
 // delay and a time-out last as long as they were to, and a moment that somebody named
 // stays that moment.
 func TestAClockThatIsSetBackMakesNothingWaitLonger(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, c := range map[string]struct {
 		ahead, after time.Duration
 		restart      bool

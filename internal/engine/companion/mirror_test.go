@@ -81,6 +81,7 @@ func addForeign(s *redistest.Server, n int) {
 // Control: without the check every few seconds, a deleted key would stay deleted while nothing
 // is published. It is noticed within seconds.
 func TestADeletedKeyIsNoticedWithinSeconds(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server.URL())
@@ -187,6 +188,7 @@ func TestARestartContinues(t *testing.T) {
 
 // A slow or full Redis delays nobody who publishes, and gets everything later.
 func TestPublishersDoNotWaitForRedis(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server.URL())

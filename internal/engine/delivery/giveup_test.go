@@ -14,6 +14,7 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/logtest"
 )
 
@@ -55,6 +56,7 @@ func refuse(what string) func(tx *db.Tx, table string) error {
 // A subscription survives a database that cannot be written for a short time. If the
 // database stays unwritable, Subscribe returns an error.
 func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, mended := range map[string]bool{"for a moment": true, "for good": false} {
 		t.Run(name, func(t *testing.T) {
 			database, err := db.Open(t.Context(), dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations}))

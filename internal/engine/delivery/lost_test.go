@@ -13,12 +13,14 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/logtest"
 )
 
 // An event that waits for a retry but is no longer in the log is lost, whatever its age.
 // It must be logged as an error that says so.
 func TestEventMissingFromTheLogIsAnError(t *testing.T) {
+	effort.SkipSlow(t)
 	patience, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	database, err := db.Open(patience, dbtest.Options(db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations}))

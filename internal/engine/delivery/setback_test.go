@@ -12,11 +12,13 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // A retry that is due in seconds must not wait until a clock that was set back reaches
 // its old time again.
 func TestClockSetBackDoesNotDelayRetries(t *testing.T) {
+	effort.SkipSlow(t)
 	patience, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	var off atomic.Int64

@@ -17,6 +17,7 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 func storedIDs(t testing.TB, b bus.Bus) map[string]bool {
@@ -156,7 +157,10 @@ func earlyAcks(t *testing.T, strace, sync string) (early, acks int) {
 }
 
 // D6: the work of a process that died is taken over.
-func TestDeadWorkIsTakenOver(t *testing.T) { bustest.DeadWork(t, fresh) }
+func TestDeadWorkIsTakenOver(t *testing.T) {
+	effort.SkipSlow(t)
+	bustest.DeadWork(t, fresh)
+}
 
 func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.LapsedWork(t, fresh(t)) }
 

@@ -8,6 +8,7 @@ import (
 	"lilac/internal/engine/delivery"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/effort"
 )
 
 // D4: every group handles every event, in any sequence of publishing, handling,
@@ -22,6 +23,7 @@ func TestTrimmingNeverDropsWork(t *testing.T) {
 
 // The control of D4: a trim that keeps only the newest events, like MAXLEN, loses work.
 func TestControlMaxLenLosesWork(t *testing.T) {
+	effort.SkipSlow(t)
 	bustest.TrimmingLoses(t, openTrimmed, func(e bustest.Engine, _ event.Topic, newest int) {
 		if err := e.DB.Update(t.Context(), func(tx *db.Tx) error {
 			if _, err := tx.Exec("DELETE FROM bus_log WHERE pos <= (SELECT max(pos) FROM bus_log) - ?", newest); err != nil {

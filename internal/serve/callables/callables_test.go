@@ -8,6 +8,7 @@ import (
 	"lilac/internal/core/surface"
 	"lilac/internal/serve/callables"
 	"lilac/internal/serve/toolserver"
+	"lilac/internal/testkit/effort"
 )
 
 // What each caller is answered. A want that begins with ! must not be there.
@@ -146,6 +147,7 @@ func TestASendIsMadeOnceAndPingsOnlyWhomItNamed(t *testing.T) {
 }
 
 func TestASendWithAnUnknownOutcomeIsFoundAndNotRepeated(t *testing.T) {
+	effort.SkipSlow(t)
 	w := newWorld(t)
 	w.platform.unclear = 1
 	if got := text(w.call(inOps, "surface.messages.send", `{"text":"once"}`)); !strings.Contains(got, `"messageId":"901"`) || len(w.platform.sent) != 1 {

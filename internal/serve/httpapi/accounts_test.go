@@ -13,6 +13,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 )
 
 // forEverybody lists the routes that people with accounts may call without a conversation. Each
@@ -217,6 +218,7 @@ func TestAnInviteWorksOnce(t *testing.T) {
 }
 
 func TestADisabledPersonIsOutAtOnce(t *testing.T) {
+	effort.SkipSlow(t)
 	w := newTeam(t)
 	ada, olga := w.join("Ada", account.Member), w.join("Olga", account.Operator)
 	olga.want(http.StatusForbidden, "PATCH", "/accounts/olga", `{"disabled":true}`)
@@ -241,6 +243,7 @@ func TestADisabledPersonIsOutAtOnce(t *testing.T) {
 }
 
 func TestTheEventStreamShowsWhatThePersonMaySee(t *testing.T) {
+	effort.SkipSlow(t)
 	w := newTeam(t)
 	ada, olga := w.join("Ada", account.Member), w.join("Olga", account.Operator)
 	var own session.Session
@@ -286,6 +289,7 @@ func TestTheEventStreamShowsWhatThePersonMaySee(t *testing.T) {
 }
 
 func TestAStreamEndsWhenAConversationIsNotSharedAnyMore(t *testing.T) {
+	effort.SkipSlow(t)
 	w := newTeam(t)
 	ada := w.join("Ada", account.Member)
 	_, body := w.call("POST", "/sessions/"+w.secret+"/sharing/links", `{"right":"part"}`)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 )
 
 func TestGroupsAreListedAndDropped(t *testing.T) {
@@ -334,6 +334,7 @@ func (w *world) dial(first string) net.Conn {
 }
 
 func TestSlowClientIsDisconnectedAndDelaysNobody(t *testing.T) {
+	effort.SkipSlow(t)
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
 	w.opt = Options{Token: token, Tables: w.tables.ports(), WriteTimeout: 3 * time.Second}
 	w.open()
@@ -439,7 +440,7 @@ func TestTailSendsItsStartPosition(t *testing.T) {
 // test logs the CPU time per token.
 func TestManyStreams(t *testing.T) {
 	streams, tokens := 20, 50
-	if os.Getenv("LILAC_LONG") != "" {
+	if effort.Long() {
 		streams, tokens = 500, 200
 	}
 	w := newWorld(t)

@@ -17,9 +17,11 @@ import (
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 func TestWhatWasEditedDeletedOrArchivedMeanwhileIsSeenAfterADowntime(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	thread := w.server.Thread(w.channel, "thread")
@@ -60,6 +62,7 @@ func TestWhatWasEditedDeletedOrArchivedMeanwhileIsSeenAfterADowntime(t *testing.
 // that a crash interrupted. That message is newer than the messages that users posted meanwhile, and
 // the backfill must still read those.
 func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	a, stop := w.connected(w.options())
@@ -85,6 +88,7 @@ func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
 // When the bot re-anchors an answer, it deletes the old message. A reply to the deleted message that
 // is read later still counts as a reply to the bot, although Discord no longer returns the original.
 func TestAReplyToWhatWeDeletedMeanwhileIsOneToUs(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	a, stop := w.connected(w.options())
@@ -112,6 +116,7 @@ func TestAReplyToWhatWeDeletedMeanwhileIsOneToUs(t *testing.T) {
 // Discord does not announce archived threads. The backfill must find messages that were posted in
 // them while the bot was offline, whether the thread is new or old.
 func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	heard := func(t *testing.T, change func(*discord.Options)) (missing, twice int, w *world) {
 		w = newWorld(t, discordtest.Options{})
@@ -182,6 +187,7 @@ type forSome struct{ discord.GapTable }
 func (f forSome) Gaps(q db.Queryer, _ int) ([]discord.Gap, error) { return f.GapTable.Gaps(q, 2) }
 
 func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	var channels []string
@@ -206,6 +212,7 @@ func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
 
 // If the backfill skips messages because there are too many, it writes a line to the log.
 func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	for said, told := range map[int]bool{2: false, 5: true, 150: true} {
 		t.Run(fmt.Sprint(said), func(t *testing.T) {
@@ -236,6 +243,7 @@ func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
 // channels that are deleted while the bot is online and while it is offline. The messages of the
 // deleted channel stay in the cache.
 func TestADeletedChannelLeavesItsName(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	titled := func(title string) (ids []string) {
@@ -300,6 +308,7 @@ func TestADeletedChannelLeavesItsName(t *testing.T) {
 // those is refused, and too many refusals ban the IP address. Messages in them are not addressed to
 // the bot, even if it gains access later.
 func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	var hidden []string

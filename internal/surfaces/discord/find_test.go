@@ -11,6 +11,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 // However many messages others have posted since, FindNonce finds the bot's message or returns an
@@ -60,6 +61,7 @@ func TestAMessageIsFoundAmongManyOrNobodyKnows(t *testing.T) {
 // the gateway delivered are then sufficient evidence. Until the gateway has replayed what the bot
 // missed, the outcome is uncertain.
 func TestWithoutTheHistoryTheGatewayIsAsked(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	w.server.Deny(w.channel, w.guild, discordtest.ReadMessageHistory)

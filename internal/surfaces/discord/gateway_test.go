@@ -22,6 +22,7 @@ import (
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 // long reports whether the long versions of the tests are enabled.
@@ -108,6 +109,7 @@ func talk(t *testing.T, rounds, servers int, change func(*discord.Options)) (mis
 }
 
 func TestNoMessageIsLostOrHeardTwiceAcrossFaults(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	rounds := 60
 	if long() {
@@ -187,6 +189,7 @@ func flap(t *testing.T, change func(*discord.Options)) (begun int, violations []
 }
 
 func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	if begun, wrong := flap(t, func(*discord.Options) {}); begun > 200 || begun < 20 || len(wrong) > 0 {
 		t.Errorf("%d sessions were begun in a day: %q", begun, wrong)
@@ -329,6 +332,7 @@ func TestAGreetingIsNotHearing(t *testing.T) {
 }
 
 func TestARestartResumesTheSessionAndHearsWhatWasSaidMeanwhile(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	_, stop := w.connected(w.options())

@@ -9,6 +9,7 @@ import (
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 // titled returns the IDs of visible channels with a title.
@@ -54,6 +55,7 @@ func TestChannelsAreKnownByTheirTitlesFromTheStart(t *testing.T) {
 }
 
 func TestATitleIsKnownWhenItsChannelIsShownToUs(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	for name, show := range map[string]func(w *world, vault string){
 		"in the channel": func(w *world, vault string) { w.server.Permit(vault, w.guild, discordtest.ViewChannel) },
@@ -74,6 +76,7 @@ func TestATitleIsKnownWhenItsChannelIsShownToUs(t *testing.T) {
 // A resumed gateway session does not start with the list of channels. If a server was allowed since,
 // the adapter requests its channels.
 func TestTheTitlesOfAServerThatIsAllowedLaterAreKnown(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	w := newWorld(t, discordtest.Options{})
 	closed := w.options()

@@ -8,11 +8,13 @@ import (
 	"lilac/internal/core/surface"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 // A call whose response is lost may still have consumed part of a rate limit. Later calls must wait
 // as if it had. The fake Discord fails the test for calls that do not wait.
 func TestCallsThatAreNotAnsweredCount(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	const edits = "PATCH /channels/{channel}/messages/{message}"
 	w := newWorld(t, discordtest.Options{Limits: map[string]discordtest.Limit{edits: {Requests: 3, Per: 2 * time.Second}}})

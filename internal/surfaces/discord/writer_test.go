@@ -21,6 +21,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 func say(w *world, text, nonce string) surface.Send {
@@ -292,6 +293,7 @@ func streams(t *testing.T, edit func(w *world, a *discord.Adapter) func(ref even
 }
 
 func TestSixtyStreamsKeepDiscordsLimits(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
 	refused, edits := streams(t, func(w *world, a *discord.Adapter) func(event.MessageRef, string) {
 		return func(ref event.MessageRef, text string) {

@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 func TestTheRealLibraryConnectsHearsAndAnswers(t *testing.T) {
+	effort.SkipSlow(t)
 	s := discordtest.New(t, discordtest.Options{})
 	ann := s.User("ann")
 	guild := s.Guild("home", ann)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 // interaction waits for the n-th interaction that the client receives.
@@ -99,6 +100,7 @@ func TestACommandIsUsedOnceItIsRegistered(t *testing.T) {
 }
 
 func TestCommandsAreGivenAndAnswered(t *testing.T) {
+	effort.SkipSlow(t)
 	s, channel, ann := place(t, discordtest.Options{AnswerWithin: time.Minute})
 	c := connect(t, s)
 	app := id(s.Self().ID)
@@ -152,6 +154,7 @@ func TestCommandsAreGivenAndAnswered(t *testing.T) {
 }
 
 func TestEventsOfTheWorldAreTold(t *testing.T) {
+	effort.SkipSlow(t)
 	s, channel, ann := place(t, discordtest.Options{})
 	guild := s.Guild("other", ann)
 	c := connect(t, s, gateway.WithIntents(gateway.IntentGuildMembers, gateway.IntentGuildMessageTyping))

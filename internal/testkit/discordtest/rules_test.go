@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/effort"
 )
 
 func TestAClientWithoutHeartbeatsIsCutOff(t *testing.T) {
@@ -167,6 +168,7 @@ func TestAHeartbeatCanBeAskedFor(t *testing.T) {
 }
 
 func TestTenThousandInvalidRequestsAreAViolation(t *testing.T) {
+	effort.SkipSlow(t)
 	inFakeTime(t, discordtest.Options{GlobalPerSecond: -1, Limits: map[string]discordtest.Limit{"GET /users/@me": {}}}, func(t *testing.T, s *discordtest.Server) {
 		c := restOnly(t, s)
 		s.Fail("GET /users/@me", discordtest.MissingAccess, 10_001)

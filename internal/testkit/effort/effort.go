@@ -50,6 +50,15 @@ func Within(promised time.Duration) time.Duration {
 	return 20 * promised
 }
 
+// SkipSlow skips a test of about a second or more if the run is short, unless everything is tested: CI
+// combines -short with the race detector.
+func SkipSlow(t testing.TB) {
+	t.Helper()
+	if testing.Short() && !Full() {
+		t.Skip("-short leaves out tests that take a second or more")
+	}
+}
+
 // Sample returns all cases if everything is tested, and otherwise the first of each n.
 func Sample[T any](cases []T, n int) []T {
 	if Full() {

@@ -22,6 +22,7 @@ import (
 	"lilac/internal/model/llm"
 	"lilac/internal/model/openai"
 	"lilac/internal/model/responses"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -297,6 +298,7 @@ func TestNoRetryAfterTheFirstChunk(t *testing.T) {
 }
 
 func TestSilentStreamTimesOut(t *testing.T) {
+	effort.SkipSlow(t)
 	forEachAdapter(t, func(t *testing.T, _ string, b build) {
 		r := start(t, b, -1, time.Second, llmtest.Script{Text: []string{"a"}, Hang: true})
 		if h := collect(t.Context(), r.model, prompt); fault.KindOf(h.err) != fault.Timeout || h.text != "a" {
