@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -92,7 +91,7 @@ func unanswered(t *testing.T, s *e2e.Server, all []e2e.Accepted, want string, wi
 }
 
 func many(short, long int) int {
-	if os.Getenv("LILAC_LONG") != "" {
+	if effort.Long() {
 		return long
 	}
 	return short

@@ -328,7 +328,6 @@ func TestManyEarlyCancelsLeaveNoProcess(t *testing.T) {
 }
 
 func TestTimeoutIsToldApartFromCancel(t *testing.T) {
-	effort.SkipSlow(t)
 	each(t, func(t *testing.T, box sandbox.Sandbox, _ bool) {
 		var out bytes.Buffer
 		var timeout time.Duration

@@ -13,7 +13,6 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/testkit/effort"
 )
 
 func TestTheAnswerStreamsIntoOneMessage(t *testing.T) {
@@ -349,7 +348,6 @@ func TestAMessageWithAFileStaysWithoutItsText(t *testing.T) {
 // Random runs with steers, resets, files, restarts, and a failing platform: in the
 // end, people see the output exactly once.
 func TestTheAnswerIsShownOnceDespiteFaults(t *testing.T) {
-	effort.SkipSlow(t)
 	for seed := range uint64(12) {
 		if got, want := simulate(t, seed, false); got != want {
 			t.Errorf("seed %d: seen %q\nwant %q", seed, got, want)

@@ -93,7 +93,7 @@ func TestADeletedKeyIsNoticedWithinSeconds(t *testing.T) {
 	began := time.Now()
 	server.Do("DEL", "lilac:s:env")
 	w.same(server, topic)
-	if took := time.Since(began); took > effort.Within(10*time.Second) {
+	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -204,7 +204,7 @@ func TestPublishersDoNotWaitForRedis(t *testing.T) {
 		c.begin()
 		began := time.Now()
 		w.publish(topic, name, 2000)
-		if took := time.Since(began); took > effort.Within(10*time.Second) {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%s: publishing took %s", name, took)
 		}
 		w.says(c.says)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"lilac/internal/telemetry/metrics"
-	"lilac/internal/testkit/effort"
 )
 
 const token = "correct-horse-battery-staple"
@@ -196,7 +195,6 @@ func TestUnknownPathsAreCounted(t *testing.T) {
 }
 
 func TestOnlyAuthorizedRequestsAreAllowed(t *testing.T) {
-	effort.SkipSlow(t)
 	o := Options{Token: token, AllowedHosts: []string{"lilac.example"}}
 	all, in, out := runMatrix(t, New(o))
 	if in != 0 || out != 0 {

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/testkit/effort"
 )
 
 // echo returns a callable that returns the session of its caller.
@@ -178,7 +177,6 @@ func shortDir(t *testing.T) string {
 }
 
 func TestOnlyCommandsAndOperatorsAreLetIn(t *testing.T) {
-	effort.SkipSlow(t)
 	build := func(o Options) (s *Server, operator string) {
 		o.Callables = []Callable{echo("a.b")}
 		o.Operators = &Operators{DB: openDB(t), Table: &operatorTable{tokens: map[string]OperatorToken{}}}

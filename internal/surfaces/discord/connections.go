@@ -60,6 +60,9 @@ func (c *connections) keep(ctx context.Context, states []ShardState) error {
 		close(g.pipeline.queue)
 	}
 	writers.Wait()
+	for _, g := range gateways {
+		g.pipeline.wait()
+	}
 	return err
 }
 

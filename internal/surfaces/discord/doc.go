@@ -42,7 +42,8 @@
 //   - gateway, for each connection: one goroutine reads it, one sends heartbeats.
 //   - pipeline, for each connection: up to maxPreparing goroutines prepare messages
 //     (REST calls, downloads) while one goroutine stores the results in the order
-//     of the gateway. The queue between them holds maxQueued events.
+//     of the gateway. The queue between them holds maxQueued events. If a reader
+//     cannot continue, what is in the queue is stored before run ends.
 //   - guildSync, backfiller, registrar, token probe: one goroutine each, woken by
 //     a [signal].
 //   - interactions: interactionWorkers goroutines and a queue of maxInteractions,

@@ -96,7 +96,7 @@ func TestAMessageThatIsStoredDuringTheSearchIsNotDenied(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := w.options()
-		o.Tables.Sends = &slowSends{SendTable: o.Tables.Sends, looked: w.caughtUp}
+		o.Tables.Sends = &watchedSends{SendTable: o.Tables.Sends, looked: w.caughtUp}
 		a, _ = w.run(o)
 		began := time.Now().Add(-time.Minute)
 		if _, found, err := a.FindNonce(t.Context(), w.channel, "act-1", began); found || fault.KindOf(err) != fault.Unavailable {
@@ -108,13 +108,13 @@ func TestAMessageThatIsStoredDuringTheSearchIsNotDenied(t *testing.T) {
 	})
 }
 
-// slowSends calls looked after each look at the table of nonces.
-type slowSends struct {
+// watchedSends calls looked after each look at the table of nonces.
+type watchedSends struct {
 	discord.SendTable
 	looked func()
 }
 
-func (s *slowSends) NonceMessage(q db.Queryer, channelID, nonce string) (string, error) {
+func (s *watchedSends) NonceMessage(q db.Queryer, channelID, nonce string) (string, error) {
 	id, err := s.SendTable.NonceMessage(q, channelID, nonce)
 	s.looked()
 	return id, err

@@ -63,6 +63,9 @@ func newPipeline(o Options, s *status, on *shard, r *recorder, g *guildSync, ref
 	}
 }
 
+// wait waits until no message is being prepared. The reader must have ended.
+func (p *pipeline) wait() { p.preparing.Wait() }
+
 // prepare computes the effect of an event. For messages it returns at once. No
 // more than maxQueued messages are in preparation, because each has a place in
 // the queue.
@@ -156,9 +159,8 @@ func decodeInto[T any](ctx context.Context, p *pipeline, d *dispatch, handle fun
 }
 
 // run stores events one after the other, each until that succeeds, until the queue is
-// closed and empty or ctx ends. No message is being prepared afterwards.
+// closed and empty or ctx ends.
 func (p *pipeline) run(ctx context.Context) {
-	defer p.preparing.Wait()
 	for {
 		select {
 		case <-ctx.Done():

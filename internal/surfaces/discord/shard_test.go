@@ -161,9 +161,12 @@ func TestAReactionThatWaitsToBeStoredSurvivesTheDivision(t *testing.T) {
 		w.server.Fail("GET /channels/{channel}", discordtest.Fault{Delay: 25 * time.Second}, 1)
 		w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"id":%q,"channel_id":%q,"guild_id":%q,"author":{"id":%q},"content":"in the thread"}`, first, thread, w.guild, w.ann.ID)))
 		w.server.React(w.channel, id, w.ann, "👍")
-		time.Sleep(time.Second) // until the connection has received both
+		synctest.Wait() // until the connection has received both
+		if len(w.published(event.AdapterReactionAdded)) > marks {
+			t.Fatal("control: the reaction does not wait")
+		}
 		w.server.DropGateway(discordtest.Invalid)
-		w.await("two connections are open", func() bool { return len(opened(w)) == 3 })
+		w.await("more connections are open", func() bool { return len(opened(w)) > 1 })
 		w.await("the reaction is published", func() bool { return len(w.published(event.AdapterReactionAdded)) > marks })
 		w.hears("in the thread")
 	})

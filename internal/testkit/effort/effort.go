@@ -1,7 +1,7 @@
 // Package effort says how much work the tests of a run do:
 //
-//   - go test -short: the tests of single packages, in their smallest form. Tests
-//     of the whole program and of the page do not run.
+//   - go test -short: the tests of single packages, in their smallest form. Those
+//     that take a second or more, and tests of the whole program and of the page do not run.
 //   - go test: what people use, once, on the default engine and browser, and kills at a few points.
 //   - CI=true: also details and unusual moments of the page, attacks, kills at every point, the
 //     controls of the tests of the page and of the whole program, and every engine and browser.
