@@ -55,6 +55,7 @@ func BenchmarkAcceptedToModel(b *testing.B) {
 	s := start(b, model)
 	commit := commitTime(b, s.Dir)
 	var took []time.Duration
+	cpu := cpuTime(b, s.PID())
 	for b.Loop() {
 		session := ""
 		for i := range 200 {
@@ -70,6 +71,7 @@ func BenchmarkAcceptedToModel(b *testing.B) {
 	micros(b, quantile(took, 0.5), "µs-p50")
 	micros(b, quantile(took, 0.99), "µs-p99")
 	micros(b, commit, "µs-commit")
+	micros(b, (cpuTime(b, s.PID())-cpu)/time.Duration(len(took)), "µs-cpu/prompt")
 	b.ReportMetric(float64(quantile(took, 0.5))/float64(4*commit+time.Millisecond), "of-aim")
 }
 

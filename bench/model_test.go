@@ -25,6 +25,10 @@ func (m *stampedModel) listen(b testing.TB) string {
 }
 
 func (m *stampedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost { // the question for the size of the window
+		http.NotFound(w, r)
+		return
+	}
 	m.asked.Add(1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := http.NewResponseController(w)

@@ -124,12 +124,12 @@ type limitWatch struct {
 
 // watchLimits starts to watch the limits during a call. The returned watch's context ends
 // when a limit is reached. The caller must call stop.
-func (r *run) watchLimits(ctx context.Context, req llm.Request) *limitWatch {
+func (r *run) watchLimits(ctx context.Context, promptTokens int) *limitWatch {
 	w := &limitWatch{run: r}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	// The prompt counts unless it alone exceeds a limit: otherwise, no answer to "continue"
 	// could bring the request any further.
-	w.before = r.usage.Add(r.cfg.estimateUsage(req, chat.Message{}))
+	w.before = r.usage.Add(r.cfg.estimateUsage(promptTokens, chat.Message{}))
 	if r.host.CheckLimits(w.ctx, w.before) != nil {
 		w.before = r.usage
 	}

@@ -97,7 +97,7 @@ func (r *run) fitContext() (again bool, err error) {
 	}
 	r.conv = append([]chat.Message{summary}, dropThinking(r.conv[keep:])...)
 	if next := r.cfg.Next; next != nil {
-		r.cfg.System, r.specs = next.System, next.Specs
+		r.setPrefix(next.System, next.Specs)
 	}
 	return false, nil
 }
@@ -146,23 +146,21 @@ func (r *run) budget(whole int) (budget, most int) {
 		share = DefaultCompactAt
 	}
 	window := info.ContextTokens - answerReserve(info)
-	overhead := overheadTokens(r.cfg.System, r.specs)
-	return max(minBudget, int(share*float64(window))-overhead), max(minBudget, window-overhead)
+	return max(minBudget, int(share*float64(window))-r.overhead), max(minBudget, window-r.overhead)
 }
 
 // answerReserve is the part of the window that is reserved for the answer: enough for
 // most answers, and at most a quarter of a small window.
 func answerReserve(info llm.Info) int { return min(info.MaxOutputTokens, info.ContextTokens/4) }
 
-// outputLimit is the maximum length of the answer to a prompt, because providers refuse a
-// prompt that does not fit into the window together with its answer. 0 means the
-// model's own limit.
-func (r *run) outputLimit(prompt []chat.Message) int {
+// outputLimit is the maximum length of the answer to a prompt of a size, in tokens, because
+// providers refuse a prompt that does not fit into the window together with its answer. 0 means
+// the model's own limit.
+func (r *run) outputLimit(size int) int {
 	info := r.cfg.Model.Info()
 	if info.ContextTokens <= 0 || info.MaxOutputTokens <= 0 {
 		return 0
 	}
-	size := overheadTokens(r.cfg.System, r.specs) + EstimateTokens(prompt)
 	left := info.ContextTokens - int(float64(size)/DefaultCompactAt)
 	return min(info.MaxOutputTokens, max(left, answerReserve(info)))
 }
@@ -225,7 +223,8 @@ func (r *run) summarise(older []chat.Message, limit int) (text string, interrupt
 }
 
 func (r *run) askSummary(ctx context.Context, req llm.Request) (string, chat.Usage) {
-	watch := r.watchLimits(ctx, req)
+	prompt := overheadTokens(req.System, req.Tools) + EstimateTokens(req.Messages)
+	watch := r.watchLimits(ctx, prompt)
 	defer func() { _ = watch.stop() }() // the next call reports a limit
 	size, tokens := answerSize{bounds: r.cfg.Bounds}, streamedTokens{}
 	for c, err := range r.cfg.Model.Stream(watch.ctx, req) {
@@ -234,10 +233,10 @@ func (r *run) askSummary(ctx context.Context, req llm.Request) (string, chat.Usa
 		}
 		watch.count(c, &tokens)
 		if _, err := size.add(c); err != nil {
-			return "", r.cfg.estimateUsage(req, chat.Text(chat.Assistant, ""))
+			return "", r.cfg.estimateUsage(prompt, chat.Text(chat.Assistant, ""))
 		}
 		if c.Kind == llm.ChunkDone {
-			used := r.cfg.usageOf(c.Usage, req, c.Message)
+			used := r.cfg.usageOf(c.Usage, prompt, c.Message)
 			if c.Stop == llm.StopLength || c.Stop == llm.StopRefusal {
 				return "", used
 			}

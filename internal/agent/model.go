@@ -54,15 +54,16 @@ type answer struct {
 func (r *run) callModel() answer {
 	ctx, stop := r.interruptible()
 	prompt := r.prompt()
+	size := r.overhead + EstimateTokens(prompt)
 	req := llm.Request{
 		System: r.cfg.System, Messages: prompt, Tools: r.specs,
-		MaxOutputTokens: r.outputLimit(prompt),
+		MaxOutputTokens: r.outputLimit(size),
 		Session:         r.in.SessionID,
 		SilenceLimit:    r.attempts.silenceLimit(),
 	}
 	begun := time.Now()
 	heard := begun
-	watch := r.watchLimits(ctx, req)
+	watch := r.watchLimits(ctx, size)
 	s := &partialAnswer{run: r, watch: watch, size: answerSize{bounds: r.cfg.Bounds}}
 	var a answer
 	for c, err := range r.cfg.Model.Stream(watch.ctx, req) {
@@ -94,11 +95,11 @@ func (r *run) callModel() answer {
 		a.message = s.message()
 		a.stop = llm.StopOther
 		if s.streamed {
-			a.usage = r.cfg.estimateUsage(req, a.message)
+			a.usage = r.cfg.estimateUsage(size, a.message)
 		}
 		return a
 	}
-	a.usage = r.cfg.usageOf(a.usage, req, a.message)
+	a.usage = r.cfg.usageOf(a.usage, size, a.message)
 	a.message = r.normalize(a.message, a.stop)
 	a.err = s.reconcile(a.message.Text())
 	a.streamed = s.streamed

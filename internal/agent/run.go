@@ -48,6 +48,7 @@ type run struct {
 	host      Host
 	tools     map[string]tool.Tool
 	specs     []llm.ToolSpec
+	overhead  int // the size of the instructions and the tools, in tokens
 
 	conv      []chat.Message
 	sent      []chat.Message // conv in the form that the current call sends
@@ -82,10 +83,16 @@ func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
 	for _, t := range cfg.Tools {
 		r.tools[t.Spec().Name] = t
 	}
-	if r.specs = cfg.Specs; r.specs == nil {
-		r.specs = Specs(cfg.Tools)
+	if cfg.Specs == nil {
+		cfg.Specs = Specs(cfg.Tools)
 	}
+	r.setPrefix(cfg.System, cfg.Specs)
 	return r
+}
+
+// setPrefix sets the part of the prompts that comes before the conversation.
+func (r *run) setPrefix(system string, specs []llm.ToolSpec) {
+	r.cfg.System, r.specs, r.overhead = system, specs, overheadTokens(system, specs)
 }
 
 // Specs describes tools to a model.

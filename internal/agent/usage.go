@@ -1,15 +1,12 @@
 package agent
 
-import (
-	"lilac/internal/foundation/chat"
-	"lilac/internal/model/llm"
-)
+import "lilac/internal/foundation/chat"
 
 // usageOf returns the usage of a finished call: the reported one, or an estimate if the
 // provider reported none, so that limits work with every provider.
-func (c Config) usageOf(reported chat.Usage, req llm.Request, said chat.Message) chat.Usage {
+func (c Config) usageOf(reported chat.Usage, promptTokens int, said chat.Message) chat.Usage {
 	if reported == (chat.Usage{}) {
-		return c.estimateUsage(req, said)
+		return c.estimateUsage(promptTokens, said)
 	}
 	return c.priced(reported)
 }
@@ -23,9 +20,9 @@ func (c Config) priced(u chat.Usage) chat.Usage {
 }
 
 // estimateUsage estimates the usage of a call without a report.
-func (c Config) estimateUsage(req llm.Request, said chat.Message) chat.Usage {
+func (c Config) estimateUsage(promptTokens int, said chat.Message) chat.Usage {
 	return c.priced(chat.Usage{
-		InputTokens:  int64(overheadTokens(req.System, req.Tools) + EstimateTokens(req.Messages)),
+		InputTokens:  int64(promptTokens),
 		OutputTokens: int64(EstimateTokens([]chat.Message{said})),
 	})
 }

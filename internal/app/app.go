@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
@@ -63,9 +64,17 @@ type Options struct {
 	port  *port
 }
 
+// gcPercent is by how much the heap may grow between two collections of garbage. The collector
+// counts the stacks of all streams as a part of the heap, so that Go's default of 100 costs 30 KiB
+// more for each stream, and takes about 1 % less processor time.
+const gcPercent = 80
+
 // Run runs the whole program until ctx ends or a component fails. It returns nil after a
 // graceful stop, even if the stop came during the start.
 func Run(ctx context.Context, o Options) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if o.CanRestart {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -34,6 +35,32 @@ type inForce struct {
 	config *config.Config
 	// choice is the model that answers if nothing else is chosen.
 	choice config.ModelChoice
+
+	mu     sync.Mutex // guards chosen
+	chosen map[string][]fallback.Candidate
+}
+
+// maxChosen bounds the selections whose candidates are kept: people can choose any model of a
+// provider.
+const maxChosen = 100
+
+// candidates returns those of a selection. It keeps them, because every request needs them.
+func (f *inForce) candidates(s config.Selection, build func([]config.ModelChoice) []fallback.Candidate) ([]fallback.Candidate, error) {
+	key := fmt.Sprintf("%q", []any{s.Model, s.Effort, s.Channel.Model, s.Channel.Effort, s.Agent.Model, s.Agent.Effort})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known, ok := f.chosen[key]; ok {
+		return known, nil
+	}
+	choices, err := f.config.SelectModels(s)
+	if err != nil {
+		return nil, err
+	}
+	if f.chosen == nil || len(f.chosen) >= maxChosen {
+		f.chosen = map[string][]fallback.Candidate{}
+	}
+	f.chosen[key] = build(choices)
+	return f.chosen[key], nil
 }
 
 // choose puts a configuration into effect, with the model that it names.

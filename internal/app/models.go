@@ -30,7 +30,8 @@ type models struct{ *base }
 // of returns the model of a session's next request: what people chose there, else that of
 // its channel, else the configured one.
 func (m models) of(ctx context.Context, s session.Session) (llm.Model, error) {
-	cfg := m.now.Load().config
+	now := m.now.Load()
+	cfg := now.config
 	selection := config.Selection{Model: s.Model, Effort: s.Effort, Agent: cfg.Agents[s.Agent]}
 	if len(cfg.Channels) > 0 {
 		err := m.db.Read(ctx, func(q db.Queryer) error {
@@ -41,22 +42,21 @@ func (m models) of(ctx context.Context, s session.Session) (llm.Model, error) {
 			return nil, err
 		}
 	}
-	choices, err := cfg.SelectModels(selection)
+	candidates, err := now.candidates(selection, m.candidates)
 	if err != nil && selection.Model != "" {
 		// The operator removed the provider. The next one answers, and the log says why.
 		m.Logger.WarnContext(ctx, "the model that was chosen for a conversation is not available any more", "session_id", s.ID, "model", s.Model, "error", fault.ToWire(err).Message)
 		selection.Model = ""
-		choices, err = cfg.SelectModels(selection)
+		candidates, err = now.candidates(selection, m.candidates)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return m.chain(choices), nil
+	return fallback.New(candidates, &m.breakers, time.Now), nil
 }
 
-// chain returns a model that calls the first of the choices that works. Each key of a
-// provider is a candidate of its own.
-func (m models) chain(choices []config.ModelChoice) llm.Model {
+// candidates returns the models of the choices. Each key of a provider is a candidate of its own.
+func (m models) candidates(choices []config.ModelChoice) []fallback.Candidate {
 	var candidates []fallback.Candidate
 	for _, choice := range choices {
 		for _, key := range choice.Keys() {
@@ -67,7 +67,7 @@ func (m models) chain(choices []config.ModelChoice) llm.Model {
 			})
 		}
 	}
-	return fallback.New(candidates, &m.breakers, time.Now)
+	return candidates
 }
 
 // breakerKey names the endpoint, the model, and the key of a choice. It is a hash, because it is

@@ -69,34 +69,42 @@ func matches(checksum int64, values []any) bool {
 }
 
 func checksumOf(form func(text string) string, values []any) int64 {
-	parts := make([][]byte, 0, 2*len(values))
+	var sum db.Sum
+	number := make([]byte, 8) // one for all, because every statement computes a checksum
+	integer := func(n uint64) {
+		binary.LittleEndian.PutUint64(number, n)
+		sum.Add(kindInteger)
+		sum.Add(number)
+	}
 	for _, v := range values {
 		switch v := v.(type) {
 		case nil:
-			parts = append(parts, kindNull)
+			sum.Add(kindNull)
 		case int64:
-			parts = append(parts, kindInteger, binary.LittleEndian.AppendUint64(nil, uint64(v)))
+			integer(uint64(v))
 		case int:
-			parts = append(parts, kindInteger, binary.LittleEndian.AppendUint64(nil, uint64(v)))
+			integer(uint64(v))
 		case bool:
-			n := byte(0)
+			n := uint64(0)
 			if v {
 				n = 1
 			}
-			parts = append(parts, kindInteger, []byte{n, 0, 0, 0, 0, 0, 0, 0})
+			integer(n)
 		case string:
-			parts = append(parts, kindText, []byte(form(v)))
+			sum.Add(kindText)
+			sum.AddText(form(v))
 		case []byte:
 			if len(v) == 0 { // an empty blob and NULL read the same
-				parts = append(parts, kindNull)
+				sum.Add(kindNull)
 			} else {
-				parts = append(parts, kindBlob, v)
+				sum.Add(kindBlob)
+				sum.Add(v)
 			}
 		default:
-			parts = append(parts, fmt.Append(nil, v))
+			sum.Add(fmt.Append(nil, v))
 		}
 	}
-	return db.Checksum(parts...)
+	return sum.Value()
 }
 
 // decodeRow verifies the checksum of a row and decodes its data.
@@ -104,7 +112,11 @@ func decodeRow(t checksummed, checksum int64, data []byte, into any, values ...a
 	if !matches(checksum, values) {
 		return t.damaged(values)
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	decode := func() error { return json.Unmarshal(data, into) }
+	if own, ok := into.(json.Unmarshaler); ok { // otherwise, the data is validated twice
+		decode = func() error { return own.UnmarshalJSON(data) }
+	}
+	if err := decode(); err != nil {
 		return fmt.Errorf("decode %s %s: %w", t.table, t.name(values), err)
 	}
 	return nil

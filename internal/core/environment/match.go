@@ -94,11 +94,12 @@ type MatchResult struct {
 // operator expected, so other rules may handle it, but not the built-in fallback,
 // which would wake the agent for it.
 func Match(rules []Rule, e event.EnvEvent) (match Rule, ok bool, results []MatchResult) {
-	order := slices.Clone(rules)
-	slices.SortStableFunc(order, func(a, b Rule) int { return b.Priority - a.Priority })
+	if !slices.IsSortedFunc(rules, byPriority) {
+		rules = slices.SortedStableFunc(slices.Values(rules), byPriority)
+	}
 	about := NewSubject(e)
 	failed := false
-	for _, r := range order {
+	for _, r := range rules {
 		why, err := r.mismatch(about)
 		result := MatchResult{Rule: r.Name, Why: why}
 		switch {
@@ -115,6 +116,8 @@ func Match(rules []Rule, e event.EnvEvent) (match Rule, ok bool, results []Match
 	}
 	return Rule{}, false, results
 }
+
+func byPriority(a, b Rule) int { return b.Priority - a.Priority }
 
 // mismatch returns why the rule does not match, or "". The error is that of its condition.
 func (r Rule) mismatch(s Subject) (why string, err error) {

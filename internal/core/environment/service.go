@@ -73,12 +73,12 @@ func New(o Options) *Service {
 	return s
 }
 
-// Rules returns the rules in force.
+// Rules returns the rules in force, those with the highest priority first.
 func (s *Service) Rules() []Rule { return *s.rules.Load() }
 
 // SetRules replaces the rules. Events that are being handled keep the old ones.
 func (s *Service) SetRules(rules []Rule) {
-	rules = slices.Clone(rules)
+	rules = slices.SortedStableFunc(slices.Values(rules), byPriority)
 	s.rules.Store(&rules)
 	s.wake()
 }

@@ -222,16 +222,27 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		r.out.append(false, r.notice)
 		return agent.Outcome{Usage: in.Usage}
 	}
-	opt := r.svc.opt
 	ctx := r.ctx
-	if opt.Observer != nil {
-		observed, ended := opt.Observer.ObserveRun(ctx, RunInfo{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client, TraceParent: r.trace})
+	if o := r.svc.opt.Observer; o != nil {
+		observed, ended := o.ObserveRun(ctx, RunInfo{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client, TraceParent: r.trace})
 		ctx = observed
 		defer func() { ended(outcome.Err) }()
 	}
-	model, err := opt.Model(ctx, r.session)
+	cfg, err := r.configure(ctx, in)
 	if err != nil {
 		return agent.Outcome{Err: err, Usage: in.Usage}
+	}
+	r.svc.publisher.add(r.out)
+	defer r.svc.publisher.remove(r.out)
+	return agent.Run(ctx, *cfg, *in, r.host())
+}
+
+// configure chooses the model, and prepares the conversation for it.
+func (r *run) configure(ctx context.Context, in *agent.Input) (*agent.Config, error) {
+	opt := r.svc.opt
+	model, err := opt.Model(ctx, r.session)
+	if err != nil {
+		return nil, err
 	}
 	settings := r.svc.settings.Load()
 	r.noteModel(model.Info())
@@ -241,8 +252,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		chain.OnSwitch(func(s fallback.Switch) error { return r.recordSwitch(model, s) })
 	}
 	if r.limits().money() && model.Info().Price == nil {
-		err := fault.New(fault.Invalid, "A limit on money is set, but no price is configured for the model %s. Configure its price, or remove the limit.", r.model)
-		return agent.Outcome{Err: err, Usage: in.Usage}
+		return nil, fault.New(fault.Invalid, "A limit on money is set, but no price is configured for the model %s. Configure its price, or remove the limit.", r.model)
 	}
 
 	r.hears = model.Info().Audio
@@ -251,24 +261,22 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	}
 	r.tools = opt.allTools()
 	workspace, prepare := opt.workspace(r.workspaceOf)
-	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client, workspace), &in)
+	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client, workspace), in)
 	if err != nil {
-		return agent.Outcome{Err: err, Usage: in.Usage}
+		return nil, err
 	}
-	r.svc.publisher.add(r.out)
-	defer r.svc.publisher.remove(r.out)
-	return agent.Run(ctx, agent.Config{
+	return &agent.Config{
 		Model: model, Tools: r.tools, System: prefix.System, Specs: prefix.Tools, Next: next, Workspace: workspace, Prepare: prepare,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt, Bounds: settings.Answer,
 		Permit: r.permit, Lasting: opt.Lasting,
 		Inline: func(ctx context.Context, m chat.Message) chat.Message { return r.inlineBlobs(ctx, m, false) },
-	}, in, r.host())
+	}, nil
 }
 
 // load reads the conversation and the journal: the run starts at the beginning, or
 // where its journal ends.
-func (r *run) load() (agent.Input, error) {
-	in := agent.Input{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client}
+func (r *run) load() (*agent.Input, error) {
+	in := &agent.Input{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client}
 	var conv Conversation
 	var p progress
 	var req Request

@@ -14,34 +14,32 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Checksum returns the checksum that a row stores to detect damage: a CRC-32C over the
 // parts and their lengths, so that bytes cannot move from one part to the next.
 func Checksum(parts ...[]byte) int64 {
-	var sum checksum
+	var sum Sum
 	for _, p := range parts {
-		sum.add(p)
+		sum.Add(p)
 	}
-	return int64(sum.crc)
+	return sum.Value()
 }
 
-// ChecksumText is like [Checksum] for strings, without copying them.
-func ChecksumText(parts ...string) int64 {
-	var sum checksum
-	for _, p := range parts {
-		sum.add(unsafe.Slice(unsafe.StringData(p), len(p)))
-	}
-	return int64(sum.crc)
-}
+// Sum computes a [Checksum] part by part. The zero value has no parts.
+type Sum struct{ crc uint32 }
 
-type checksum struct{ crc uint32 }
+// Value returns the checksum of the parts so far.
+func (s *Sum) Value() int64 { return int64(s.crc) }
 
-// add adds the length of a part, as eight bytes in little-endian order, and the part.
+// AddText adds a part without copying it.
+func (s *Sum) AddText(part string) { s.Add(unsafe.Slice(unsafe.StringData(part), len(part))) }
+
+// Add adds the length of a part, as eight bytes in little-endian order, and the part.
 // It computes the length bytes by hand because an argument of [crc32.Update] escapes to
 // the heap.
-func (c *checksum) add(part []byte) {
-	crc, length := ^c.crc, uint64(len(part))
+func (s *Sum) Add(part []byte) {
+	crc, length := ^s.crc, uint64(len(part))
 	for range 8 {
 		crc = castagnoli[byte(crc)^byte(length)] ^ crc>>8
 		length >>= 8
 	}
-	c.crc = crc32.Update(^crc, castagnoli, part)
+	s.crc = crc32.Update(^crc, castagnoli, part)
 }
 
 // CodeDamagedRow is the code of the fault that [DamagedRow] returns.

@@ -262,5 +262,12 @@ func sumEvent(pos, at int64, e event.Event, headers []byte) int64 {
 	binary.LittleEndian.PutUint64(numbers[0:], uint64(pos))
 	binary.LittleEndian.PutUint64(numbers[8:], uint64(at))
 	binary.LittleEndian.PutUint64(numbers[16:], uint64(e.TS))
-	return db.Checksum(numbers[:], []byte(e.Topic), []byte(e.ID), []byte(e.Type), []byte(e.Key), []byte(e.Lane), headers, e.Data)
+	var sum db.Sum
+	sum.Add(numbers[:])
+	for _, part := range [...]string{string(e.Topic), e.ID, string(e.Type), e.Key, e.Lane} {
+		sum.AddText(part)
+	}
+	sum.Add(headers)
+	sum.Add(e.Data)
+	return sum.Value()
 }

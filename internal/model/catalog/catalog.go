@@ -86,6 +86,9 @@ type provider struct {
 	id     string
 	host   string
 	models []Model // sorted by ID
+	// names are the canonical names of the models, in the same order. Every request finds its
+	// model, and there are more than a thousand.
+	names []string
 }
 
 // The shape of models.dev/api.json, as far as Lilac uses it.
@@ -149,6 +152,9 @@ func newProvider(id string, p fileProvider) provider {
 		out.models = append(out.models, m.model(id, name))
 	}
 	slices.SortFunc(out.models, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
+	for _, m := range out.models {
+		out.names = append(out.names, canonical(m.ID))
+	}
 	return out
 }
 

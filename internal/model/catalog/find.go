@@ -178,13 +178,12 @@ func (p provider) find(name string) (Model, bool) {
 		return p.models[i], true
 	}
 	name = canonical(name)
-	for _, m := range p.models {
-		id := canonical(m.ID)
-		if rest, ok := strings.CutPrefix(name, id); ok && sameModel().MatchString(rest) {
-			return m, true
+	for i, known := range p.names {
+		if rest, ok := strings.CutPrefix(name, known); ok && sameModel().MatchString(rest) {
+			return p.models[i], true
 		}
-		if rest, ok := strings.CutPrefix(id, name); ok && sameModel().MatchString(rest) {
-			return m, true
+		if rest, ok := strings.CutPrefix(known, name); ok && sameModel().MatchString(rest) {
+			return p.models[i], true
 		}
 	}
 	return Model{}, false
@@ -194,10 +193,11 @@ func (p provider) find(name string) (Model, bool) {
 // its price.
 func family(in []provider, name string) (best Model, found bool) {
 	name = canonical(name)
+	longest := 0
 	for _, p := range in {
-		for _, m := range p.models {
-			if id := canonical(m.ID); strings.HasPrefix(name, id+"-") && len(id) > len(canonical(best.ID)) {
-				best, found = m, true
+		for i, known := range p.names {
+			if rest, ok := strings.CutPrefix(name, known); ok && strings.HasPrefix(rest, "-") && len(known) > longest {
+				best, found, longest = p.models[i], true, len(known)
 			}
 		}
 	}

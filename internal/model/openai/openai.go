@@ -22,6 +22,7 @@ type Model struct {
 	url      string
 	own      bool // OpenAI's own endpoint, which renamed a field
 	endpoint *llm.Endpoint
+	tools    encodedTools
 }
 
 // New returns the model. It does no I/O and reports invalid options on the first call.

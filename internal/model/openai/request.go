@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"sync/atomic"
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/model/llm"
@@ -68,17 +69,6 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 	if m.own && req.Session != "" {
 		body["prompt_cache_key"] = llm.ShortID(req.Session, llm.MaxCacheKey)
 	}
-	if len(req.Tools) > 0 {
-		tools := make([]wireTool, len(req.Tools))
-		for i, t := range req.Tools {
-			schema := t.Schema
-			if len(schema) == 0 {
-				schema = json.RawMessage(`{"type":"object","properties":{}}`)
-			}
-			tools[i] = wireTool{Type: "function", Function: wireFunction{t.Name, t.Description, schema}}
-		}
-		body["tools"] = tools
-	}
 	m.tune(body)
 	for name, v := range m.o.Body {
 		body[name] = v
@@ -90,7 +80,40 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 	}
 	sent.Fields = llm.ApplyFacts(facts, []message{body}, messages, calls)
 	encoded, err := json.Marshal(body)
-	return encoded, sent, err
+	if _, configured := body["tools"]; err != nil || configured || len(req.Tools) == 0 {
+		return encoded, sent, err
+	}
+	tools, err := m.tools.encode(req.Tools)
+	encoded = append(encoded[:len(encoded)-1], `,"tools":`...)
+	return append(append(encoded, tools...), '}'), sent, err
+}
+
+// encodedTools keeps the JSON of the tools of the last call. Encoding them takes longer than the
+// rest of a short request, and nearly all requests have the same.
+type encodedTools struct{ last atomic.Pointer[toolsJSON] }
+
+type toolsJSON struct {
+	specs []llm.ToolSpec
+	text  []byte
+}
+
+func (e *encodedTools) encode(specs []llm.ToolSpec) ([]byte, error) {
+	if last := e.last.Load(); last != nil && len(last.specs) == len(specs) && &last.specs[0] == &specs[0] {
+		return last.text, nil
+	}
+	tools := make([]wireTool, len(specs))
+	for i, t := range specs {
+		schema := t.Schema
+		if len(schema) == 0 {
+			schema = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		tools[i] = wireTool{Type: "function", Function: wireFunction{t.Name, t.Description, schema}}
+	}
+	text, err := json.Marshal(tools)
+	if err == nil {
+		e.last.Store(&toolsJSON{specs, text})
+	}
+	return text, err
 }
 
 func (m *Model) tune(body message) {

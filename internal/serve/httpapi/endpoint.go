@@ -117,16 +117,18 @@ type errorWriter struct {
 func (e *errorWriter) adapt(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tw := &trackedWriter{ResponseWriter: w}
-		if err := h(tw, r); err != nil {
-			if tw.wrote {
-				// The response has begun (usually a stream whose client left), so
-				// there is no way to send an error.
-				e.log.DebugContext(r.Context(), "response ended early", "path", r.URL.Path, "error", err)
-				return
-			}
+		if err := h(tw, r); tw.wrote && err != nil {
+			e.note(r, err)
+		} else if err != nil {
 			e.write(w, r, err)
 		}
 	})
+}
+
+// note logs the error of a response that has begun (usually a stream whose client left), so that
+// there is no way to send it.
+func (e *errorWriter) note(r *http.Request, err error) {
+	e.log.DebugContext(r.Context(), "response ended early", "path", r.URL.Path, "error", err)
 }
 
 // errorBody is the body of every error response.

@@ -117,26 +117,32 @@ func (g *guard) authenticate(rt *route, next http.Handler, refuse func(http.Resp
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, withCaller(r, account.Token)) })
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, known, err := g.caller(r)
-		switch {
-		case err != nil:
+		if admitted, err := g.admit(w, r, rt); err != nil {
 			refuse(w, r, err)
-			return
-		case known:
-			if err := g.people.admit(r, rt, caller); err != nil {
-				refuse(w, r, err)
-				return
-			}
-		case rt.class != needsMetricsToken || !g.hasMetricsToken(r):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="lilac"`)
-			refuse(w, r, &fault.Error{
-				Kind: fault.Unauthenticated, Code: "token_required",
-				Message: "A token is required. Send it in the header Authorization: Bearer, or open the login link that the server printed.",
-			})
-			return
+		} else {
+			next.ServeHTTP(w, admitted)
 		}
-		next.ServeHTTP(w, withCaller(r, caller))
 	})
+}
+
+// admit returns the request with its caller, or an error if the caller may not use the route.
+func (g *guard) admit(w http.ResponseWriter, r *http.Request, rt *route) (*http.Request, error) {
+	caller, known, err := g.caller(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case known:
+		if err := g.people.admit(r, rt, caller); err != nil {
+			return nil, err
+		}
+	case rt.class != needsMetricsToken || !g.hasMetricsToken(r):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="lilac"`)
+		return nil, &fault.Error{
+			Kind: fault.Unauthenticated, Code: "token_required",
+			Message: "A token is required. Send it in the header Authorization: Bearer, or open the login link that the server printed.",
+		}
+	}
+	return withCaller(r, caller), nil
 }
 
 // caller returns who calls: the person whose cookie the browser has, or else the operator. The

@@ -60,38 +60,51 @@ type tail struct {
 	request string // of an output topic
 }
 
+// events serves a stream. What it does before the stream runs is in functions of its own: their
+// local variables would double the stack of each of thousands of open streams.
 func (s *streams) events(w http.ResponseWriter, r *http.Request) error {
+	one, from, err := s.accept(w, r)
+	if err != nil {
+		return err
+	}
+	defer s.open.Add(-1)
+	defer one.close()
+	if err := one.begin(r.Context(), from); err != nil {
+		return err
+	}
+	return one.run(r.Context(), one.readAll)
+}
+
+// accept checks what the client asks for. If there is no error, the stream is counted as open.
+func (s *streams) accept(w http.ResponseWriter, r *http.Request) (*stream, *startPoint, error) {
 	sessionID := r.URL.Query().Get("session_id")
 	if sessionID != "" {
 		if _, err := s.sessions.find(r.Context(), sessionID); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	view := s.newViewer(r.Context())
 	if sessionID != "" && view != nil {
 		if err := s.people.named(r, sessionID); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	from, err := s.startOf(r, sessionID, view)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	out, err := s.start(w, r)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer s.open.Add(-1)
-	one := &stream{
+	return &stream{
 		service: s, session: sessionID, viewer: view, proj: newProjection(from.at), out: out,
 		wake: make(chan struct{}, 1),
-	}
-	defer one.close()
-	return one.serve(r.Context(), from)
+	}, &from, nil
 }
 
-// serve runs the stream until its client disconnects, ctx ends or a tail fails.
-func (s *stream) serve(ctx context.Context, from startPoint) error {
+// begin writes what the stream begins with, and opens its tails.
+func (s *stream) begin(ctx context.Context, from *startPoint) error {
 	now := s.service.now().UnixMilli()
 	var effects []effect
 	s.out.buf, effects = s.proj.Begin(s.out.buf, now)
@@ -107,10 +120,7 @@ func (s *stream) serve(ctx context.Context, from startPoint) error {
 	if err := s.open(&s.envs, event.TopicEnv, s.proj.at.Env); err != nil {
 		return err
 	}
-	if err := s.open(&s.requests, event.TopicRequest, s.proj.at.Req); err != nil {
-		return err
-	}
-	return s.run(ctx, s.readAll)
+	return s.open(&s.requests, event.TopicRequest, s.proj.at.Req)
 }
 
 // errEndOfStream ends a stream after its buffer was written.
@@ -135,25 +145,13 @@ func (s *stream) run(ctx context.Context, round func(context.Context) (read bool
 		again = t.C
 	}
 	for {
-		pooled := s.borrow()
-		read := true
-		var err error
-		for read && err == nil && len(s.out.buf) < batchBytes {
-			read, err = round(ctx)
-		}
+		more, err := s.write(ctx, round)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, errEndOfStream):
-			return s.out.flush()
 		case err != nil:
-			return err
-		}
-		if err := s.out.flush(); err != nil {
-			return err
-		}
-		s.giveBack(pooled)
-		if read && !ready(again) {
+			return ignoreEnd(err)
+		case more && !ready(again):
 			continue
 		}
 		select {
@@ -168,6 +166,23 @@ func (s *stream) run(ctx context.Context, round func(context.Context) (read bool
 			s.out.comment()
 		}
 	}
+}
+
+// write writes what round appends, up to batchBytes. It reports whether there may be more.
+func (s *stream) write(ctx context.Context, round func(context.Context) (read bool, err error)) (more bool, err error) {
+	pooled := s.borrow()
+	more = true
+	for more && err == nil && len(s.out.buf) < batchBytes {
+		more, err = round(ctx)
+	}
+	if ctx.Err() != nil || ignoreEnd(err) != nil {
+		return false, err
+	}
+	if flushed := s.out.flush(); flushed != nil {
+		return false, flushed
+	}
+	s.giveBack(pooled)
+	return more, err
 }
 
 // buffers are what a stream writes with. Thousands of idle streams share the few
