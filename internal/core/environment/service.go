@@ -53,7 +53,7 @@ type Options struct {
 // Service publishes environment events and applies the rules to them.
 type Service struct {
 	o     Options
-	rules atomic.Pointer[[]Rule]
+	rules atomic.Pointer[ruleSet]
 	// wakeup wakes runHolds. It holds one signal, because a second would add
 	// nothing.
 	wakeup   chan struct{}
@@ -73,13 +73,15 @@ func New(o Options) *Service {
 	return s
 }
 
-// Rules returns the rules in force, those with the highest priority first.
-func (s *Service) Rules() []Rule { return *s.rules.Load() }
+// ruleSet holds rules in the order of their registration, and in the one in which they are tried.
+type ruleSet struct{ registered, ordered []Rule }
+
+// Rules returns the rules in force.
+func (s *Service) Rules() []Rule { return s.rules.Load().registered }
 
 // SetRules replaces the rules. Events that are being handled keep the old ones.
 func (s *Service) SetRules(rules []Rule) {
-	rules = slices.SortedStableFunc(slices.Values(rules), byPriority)
-	s.rules.Store(&rules)
+	s.rules.Store(&ruleSet{registered: slices.Clone(rules), ordered: slices.SortedStableFunc(slices.Values(rules), byPriority)})
 	s.wake()
 }
 
@@ -155,7 +157,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 			return fmt.Errorf("pass event to observer: %w", err)
 		}
 	}
-	rule, ok, results := Match(s.Rules(), e)
+	rule, ok, results := Match(s.rules.Load().ordered, e)
 	failed := failures(results)
 	for _, r := range failed {
 		s.o.Logger.WarnContext(ctx, "cannot evaluate the condition of a rule", "rule", r.Rule, "event_id", e.ID, "reason", r.Error)

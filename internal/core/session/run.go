@@ -228,7 +228,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 		ctx = observed
 		defer func() { ended(outcome.Err) }()
 	}
-	cfg, err := r.configure(ctx, in)
+	cfg, err := configure(ctx, r, in)
 	if err != nil {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
@@ -237,8 +237,8 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	return agent.Run(ctx, *cfg, *in, r.host())
 }
 
-// configure chooses the model, and prepares the conversation for it.
-func (r *run) configure(ctx context.Context, in *agent.Input) (*agent.Config, error) {
+// configure chooses the model of a run, and prepares the conversation for it.
+func configure(ctx context.Context, r *run, in *agent.Input) (*agent.Config, error) {
 	opt := r.svc.opt
 	model, err := opt.Model(ctx, r.session)
 	if err != nil {
