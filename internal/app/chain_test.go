@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/environment"
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
@@ -47,6 +49,7 @@ func (s *surroundings) chain(requestID, name string) (made int, err error) {
 // The limit on chains of causes also applies to workflows that wait for a time: a request
 // that starts another one through a timer, again and again, is stopped.
 func TestAChainOfWorkflowsThatWaitForTimeEnds(t *testing.T) {
+	effort.SkipSlow(t)
 	s := newSurroundings(t, "rules: {look: {when: {type: a.x}, do: {agent: {prompt: Look.}}}}\n", says("Well."))
 	code, body := s.post("/sessions/s1/prompt", `{"content":"hello"}`)
 	var prompt struct{ RequestID string }
@@ -84,6 +87,7 @@ func TestAChainOfWorkflowsThatWaitForTimeEnds(t *testing.T) {
 // Session events of the runner count as part of the chain of the request that caused them, so
 // a rule on them cannot start sub-agents forever.
 func TestARuleOnSessionsThatItsSubAgentsMakeEnds(t *testing.T) {
+	effort.SkipSlow(t)
 	s := newSurroundings(t, "rules: {made: {when: {type: session.created}, session: s1, do: {agent: {prompt: Start one.}}, budget: {tokens: 100000000}}}\n", func(r llmtest.Request) llmtest.Script {
 		asked, started := 0, 0
 		for _, m := range r.Messages {

@@ -18,6 +18,7 @@ import (
 // A client that sends too slowly is disconnected, with or without a token; a client that waits
 // for the server is not. The control has no limits, so only the client closes connections.
 func TestASlowClientHoldsNoConnection(t *testing.T) {
+	effort.SkipSlow(t)
 	slow := map[string]string{
 		"header":       "GET / HTTP/1.1\r\nHost: x\r\n",
 		"body":         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n{",

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/engine/bucket"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
@@ -34,6 +36,7 @@ func inBucket(t testing.TB, s *s3test.Server) (b *store.Blobs, dir string) {
 
 // Every node that has the bucket reads what any node has stored.
 func TestBlobsInABucket(t *testing.T) {
+	effort.SkipSlow(t)
 	ctx, s := t.Context(), s3test.Start(t)
 	one, dir := inBucket(t, s)
 	other, _ := inBucket(t, s)

@@ -32,6 +32,7 @@ import (
 // D3: the deep check detects each changed byte in the rows of the tables with checksums,
 // such as journal, requests, history and inbox, and reads never return the damaged row.
 func TestFlippedBytesOfRowsAreFound(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t)
 	flips := 60
 	switch {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/agent/builtin"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
@@ -36,6 +38,7 @@ func leak(b *bench) bool {
 
 // The homes are in a hidden directory, as in the program: a command sees only its own.
 func TestSessionsDoNotShareAHome(t *testing.T) {
+	effort.SkipSlow(t)
 	boxes(t, func(t *testing.T, box sandbox.Sandbox) {
 		data := t.TempDir()
 		home := func(session string) (string, error) {

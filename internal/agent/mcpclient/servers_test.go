@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -168,6 +170,7 @@ func TestServersThatFailHarmOnlyThemselves(t *testing.T) {
 }
 
 func TestResultsAndFloodsAreBounded(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false)} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, Options{limits: limits{message: 1 << 18, minute: 8 << 20}}, map[string]ServerConfig{"fake": entry})

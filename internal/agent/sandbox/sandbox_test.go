@@ -92,6 +92,7 @@ func TestCommandRunsInItsWorkspace(t *testing.T) {
 }
 
 func TestSandboxHidesWhatIsNotTheCommands(t *testing.T) {
+	effort.SkipSlow(t)
 	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
 		base := t.TempDir()
 		ws, data := filepath.Join(base, "ws"), filepath.Join(base, "data")
@@ -261,6 +262,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 }
 
 func TestCancelLeavesNoProcess(t *testing.T) {
+	effort.SkipSlow(t)
 	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
 		// A unique number of seconds to sleep identifies the processes.
 		mark := fmt.Sprintf("6%d.%d", os.Getpid(), map[bool]int{true: 1, false: 2}[confined])
@@ -328,6 +330,7 @@ func TestManyEarlyCancelsLeaveNoProcess(t *testing.T) {
 }
 
 func TestTimeoutIsToldApartFromCancel(t *testing.T) {
+	effort.SkipSlow(t)
 	each(t, func(t *testing.T, box sandbox.Sandbox, _ bool) {
 		var out bytes.Buffer
 		var timeout time.Duration

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/clock"
 	"lilac/internal/foundation/schedule"
 )
@@ -80,6 +82,7 @@ func TestDecide(t *testing.T) {
 // TestAYearWithEveryKindOfTrouble lets a clock run, stop, jump and be set back
 // through a year with its changes for the summer, and counts each slot.
 func TestAYearWithEveryKindOfTrouble(t *testing.T) {
+	effort.SkipSlow(t)
 	for _, cron := range []string{"30 2 * * *", "*/30 * * * *", "0 0 1 * *"} {
 		tm := timer(t, cron, "Europe/Berlin", false)
 		now, end := at("2026-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z")

@@ -242,6 +242,7 @@ func TestWhatChangedMeanwhileIsTold(t *testing.T) {
 }
 
 func TestWhatChangedMeanwhileIsLeftOutWhereAskedFor(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	skip := files.Source{Queue: 100, Debounce: rest, SkipMissed: true}
 	dir, database := t.TempDir(), open(t)
@@ -394,6 +395,7 @@ func TestNoLinkOfTheAgentIsFollowed(t *testing.T) {
 }
 
 func TestOurOwnFilesAreNotWatched(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "data/lilac.db"))

@@ -45,6 +45,7 @@ func (p *away) FindNonce(context.Context, string, string, time.Time) (surface.Me
 // During an outage, a row is retried with backoff until it expires. An expired row is
 // never sent.
 func TestARowIsRetriedUntilItExpires(t *testing.T) {
+	effort.SkipSlow(t)
 	for _, kind := range effort.Sample([]fault.Kind{fault.Unavailable, fault.RateLimited, fault.Timeout, fault.Unauthenticated}, 3) {
 		for name, c := range map[string]struct {
 			lasts time.Duration

@@ -244,6 +244,7 @@ func TestADamagedOwnerBlocksNoOtherMessage(t *testing.T) {
 }
 
 func TestARestartNeverSendsYesterdaysMessages(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, protected := range map[string]bool{"with a time to live": true, "control: without one": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -292,6 +293,7 @@ func (halfShut) Send(_ context.Context, s surface.Send) (surface.Message, error)
 // Waiting channels occupy no worker, however many there are, and however many rows
 // wait in one of them.
 func TestWaitingChannelsBlockNoOther(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, c := range map[string]struct{ rows, channels int }{"many channels": {70, 70}, "many rows": {1500, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
@@ -12,6 +14,7 @@ import (
 // A missing permission ends the request. Once it is back, the visible part of the
 // answer shows the reason and loses its button.
 func TestGivingUpRemovesTheStopButton(t *testing.T) {
+	effort.SkipSlow(t)
 	const detail = "The answer cannot be shown: not now"
 	for name, c := range map[string]struct {
 		only    string

@@ -126,6 +126,7 @@ func TestGivingUpWithdrawsPlannedMessages(t *testing.T) {
 // so that no truncated answer with a useless button remains. A message whose edit
 // is refused for good stays as it is.
 func TestTheLastEditSurvivesAnOutage(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, c := range map[string]struct {
 		kind    fault.Kind
 		only    string

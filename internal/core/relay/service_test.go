@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
@@ -348,6 +350,7 @@ func TestAMessageWithAFileStaysWithoutItsText(t *testing.T) {
 // Random runs with steers, resets, files, restarts, and a failing platform: in the
 // end, people see the output exactly once.
 func TestTheAnswerIsShownOnceDespiteFaults(t *testing.T) {
+	effort.SkipSlow(t)
 	for seed := range uint64(12) {
 		if got, want := simulate(t, seed, false); got != want {
 			t.Errorf("seed %d: seen %q\nwant %q", seed, got, want)

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
 )
@@ -13,6 +15,7 @@ import (
 // Timers stand still while the machine sleeps, and they ignore changes of the wall clock. The
 // deadline that users see is a wall clock time, so pauses must follow the wall clock.
 func TestAPauseEndsByTheWallClock(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, c := range map[string]struct {
 		moved time.Duration // change of the wall clock, one hour after the question
 		ended time.Duration // time on the timers by which the pause must have ended

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/testkit/effort"
+
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/agent/tool"
@@ -157,6 +159,7 @@ func TestTheEndOfARequestBecomesAnEnvironmentEvent(t *testing.T) {
 // If a crash interrupts a tool, its outcome is unknown when the request is given up. That is reported
 // as a tool.error event, too.
 func TestAToolCallWithAnUnknownOutcomeBecomesAnEnvironmentEvent(t *testing.T) {
+	effort.SkipSlow(t)
 	r := untilGivenUp(t, func(context.Context, llm.Request, func(string)) (chat.Message, error) { return callCount("c1"), nil })
 	got := r.told("web:s1:r1", "name", "toolCallId")
 	want := []string{"stream.start from llm in s1", `tool.error from tool in s1 name="count" toolCallId="c1"`, "stream.error from llm in s1"}

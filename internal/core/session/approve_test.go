@@ -277,6 +277,7 @@ func (a again) Spec() tool.Spec {
 // A call that was approved runs once or never, whenever the process is killed. The control
 // is the same tool, which is run again, without an approval.
 func TestAnApprovedCallRunsOnceOrNeverThroughKills(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t)
 	twice := func(t *testing.T, change func(*session.Options)) (doubled, done int) {
 		k := &kills{snapshots: snapshots{t: t, root: t.TempDir(), src: t.TempDir(), on: true}}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/testkit/effort"
+
 	"go.uber.org/goleak"
 
 	"lilac/internal/agent/tool"
@@ -21,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.OnRequest(m)) }
 // It takes a snapshot after every commit and restarts from each one. Every message must be in the
 // history exactly once, and every request must end exactly once.
 func TestSteeringSurvivesACrashAtEveryCommit(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t) // it copies the file after every commit
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src, on: true}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
@@ -62,6 +64,7 @@ func promptAmongEvents(t *testing.T, rule string) (took time.Duration, unanswere
 }
 
 func TestEventsThatComeFasterThanAnswersStarveNobody(t *testing.T) {
+	effort.SkipSlow(t)
 	took, unanswered := promptAmongEvents(t, "tick")
 	if took > 15*time.Second || unanswered > 0 {
 		t.Errorf("the prompt took %s; %d events were not answered", took, unanswered)

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
@@ -15,6 +17,7 @@ import (
 // A request that stopped at the limit of a day continues by itself on the next day, also if the
 // program did not run at midnight. The last two rows are controls.
 func TestARequestAtADailyLimitContinuesAfterMidnight(t *testing.T) {
+	effort.SkipSlow(t)
 	day := session.Limits{Day: session.Budget{Steps: 1}}
 	for name, c := range map[string]struct {
 		limits session.Limits

@@ -72,6 +72,7 @@ func (r *rig) pauses(n int) session.Pause {
 }
 
 func TestALoopingModelStopsWithinOneStepOfEachLimit(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, b := range map[string]session.Budget{
 		"steps": {Steps: 3}, "tokens": {Tokens: 40}, "money": {CostMicros: 40}, "time": {Time: 150 * time.Second},
 	} {
@@ -198,6 +199,7 @@ func TestARestartDuringAPauseLosesNothing(t *testing.T) {
 }
 
 func TestAPauseSurvivesACrashAtEveryCommit(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t) // it copies the file after every commit
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src, on: true}

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
@@ -90,6 +92,7 @@ func crashLoop(t *testing.T, n int) (requests []session.Request, stops int) {
 
 // TestControlWithoutTurnsACrashLoopFailsOthers is its control.
 func TestOnlyTheCauseOfACrashLoopEndsWithIt(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t) // it copies the file after every crash
 	requests, stops := crashLoop(t, 20)
 	if first := requests[0]; first.State != event.StateFailed || !strings.Contains(first.Detail, "given up") {

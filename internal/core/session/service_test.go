@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/agent/tool"
@@ -393,6 +395,7 @@ func TestACrashAtEveryCommitIsSurvived(t *testing.T) {
 }
 
 func TestARequestThatKeepsCrashingIsGivenUp(t *testing.T) {
+	effort.SkipSlow(t)
 	r, crashes := crashUntilGivenUp(t, func(began func()) rigOptions {
 		return rigOptions{do: func(ctx context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
 			say("half an answer")

@@ -359,6 +359,7 @@ func seeds() uint64 {
 }
 
 func TestSimulatedSessionsKeepTheInvariants(t *testing.T) {
+	effort.SkipSlow(t)
 	for seed := range seeds() {
 		if broken := simulate(seed, session.Decide); len(broken) > 0 {
 			t.Fatalf("seed %d: %q", seed, broken)

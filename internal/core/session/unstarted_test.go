@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/agent/tool"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
@@ -28,6 +30,7 @@ func three(_ context.Context, req llm.Request, say func(string)) (chat.Message, 
 // Tool calls that were stopped before they started are in the history. The output reports each of
 // them once, before its last event, even if the process is killed after any commit.
 func TestTheOutputReportsCallsThatNeverStarted(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t) // it copies the file after every commit
 	stops := map[string]func(r *rig){
 		"a stop":       func(r *rig) { r.cancel("web:s1:r1", false) },
@@ -65,6 +68,7 @@ func TestTheOutputReportsCallsThatNeverStarted(t *testing.T) {
 }
 
 func TestTheOutputReportsOpenCallsOfARequestThatIsGivenUp(t *testing.T) {
+	effort.SkipSlow(t)
 	r := untilGivenUp(t, three)
 	r.output("web:s1:r1")
 	if told := strings.Join(r.calls("web:s1:r1"), " "); !strings.HasSuffix(told, "end:c1 end:c2 end:c3") {

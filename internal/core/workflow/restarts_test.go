@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
@@ -38,6 +40,7 @@ func (f forgetful) WhoseReply(q db.Queryer, platform, channelID, messageID strin
 // X8: many waits, many restarts, and replies and moments that come while
 // nothing runs: each wakes the agent once, and no reply is left for others.
 func TestWaitsSurviveRestartsAndWakeOnce(t *testing.T) {
+	effort.SkipSlow(t)
 	waits, restarts := 60, 5
 	if os.Getenv("LILAC_LONG") != "" {
 		waits, restarts = 1000, 50

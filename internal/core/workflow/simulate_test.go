@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/workflow"
 )
 
@@ -125,6 +127,7 @@ func run(seed uint64, forgets bool) (wrong string) {
 // X4, X8: whatever comes late, twice, out of order or never, with a clock that
 // jumps, every workflow ends, and wakes the agent exactly once if it is resolved.
 func TestSimulatedLivesEndOnce(t *testing.T) {
+	effort.SkipSlow(t)
 	seeds := 1000
 	if os.Getenv("LILAC_LONG") != "" {
 		seeds = 200_000

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/engine/bucket"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/testkit/s3test"
@@ -73,6 +75,7 @@ func TestObjects(t *testing.T) {
 
 // A failure that may pass is tried again; any other says what to do.
 func TestFailures(t *testing.T) {
+	effort.SkipSlow(t)
 	s := s3test.Start(t)
 	b := open(t, s.Address(""), s3test.Secret)
 	s.Fail(2, http.StatusServiceUnavailable)

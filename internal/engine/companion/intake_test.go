@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/engine/companion"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/testkit/redistest"
@@ -100,6 +102,7 @@ func TestACrashBeforeTheAcknowledgement(t *testing.T) {
 
 // While the database takes nothing, entries wait; an entry that fails inside Lilac is given up.
 func TestEntriesWaitForTheDatabase(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server.URL())

@@ -101,6 +101,7 @@ func TestADeletedKeyIsNoticedWithinSeconds(t *testing.T) {
 // A foreign entry is named, kept, and stops nothing: groups read what they have not read, once
 // more what they have not acknowledged, and nothing else.
 func TestAForeignEntryIsNamedAndStopsNothing(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server.URL())

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"lilac/internal/testkit/effort"
+
 	"go.uber.org/goleak"
 
 	"lilac/internal/engine/db"
@@ -307,6 +309,7 @@ func TestVerifyOfASoundDatabaseAndPartsOfAChecksum(t *testing.T) {
 // A page that cannot be read ends the transaction of the whole group. No closure of the
 // group may leave a part of its work behind.
 func TestAReadErrorOfTheDiskRollsBackTheWholeGroup(t *testing.T) {
+	effort.SkipSlow(t)
 	synctest.Test(t, readErrorRollsBackGroup) // a bubble detects that all goroutines wait
 }
 

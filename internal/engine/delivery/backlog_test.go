@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/delivery"
@@ -82,6 +84,7 @@ func deliver(t *testing.T, log delivery.Log) *delivery.Engine {
 // chunk. The control is a lane of events that are too large to keep a whole window in
 // memory.
 func TestBacklogIsReadOnce(t *testing.T) {
+	effort.SkipSlow(t)
 	for _, row := range []struct {
 		name                 string
 		events, lanes, bytes int

@@ -112,6 +112,7 @@ func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
 // A consumer that joins while the dispatcher is giving up must be served by the next
 // dispatcher, and not idle until its context ends.
 func TestConsumerThatJoinsAGroupThatGivesUpIsServed(t *testing.T) {
+	effort.SkipSlow(t)
 	database, b := open(t)
 	s := bus.Subscription{Topic: bustest.Topic, Group: "g"}
 	ctx := context.Background()

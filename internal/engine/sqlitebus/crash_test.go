@@ -84,6 +84,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 // D2: acknowledged means synced. Under strace no acknowledgement is written
 // before a sync that began after the last write to the log of the database.
 func TestAcknowledgedMeansSynced(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t)
 	strace, err := exec.LookPath("strace")
 	if err != nil {

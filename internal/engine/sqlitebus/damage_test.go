@@ -24,6 +24,7 @@ import (
 // D3: a flipped byte in a row of the log, or of the dead letters, is found and
 // never served.
 func TestFlippedBytesAreFound(t *testing.T) {
+	effort.SkipSlow(t)
 	dbtest.FileOnly(t)
 	flips := 60
 	switch {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/engine/bus"
@@ -18,6 +20,7 @@ import (
 // consumer: the cursor must not move past them without their pending rows, however soon
 // the database recovers.
 func TestEventsOfAnAbandonedWriteAreRedelivered(t *testing.T) {
+	effort.SkipSlow(t)
 	delivered := make(chan struct{}, 100)
 	database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	s := bus.Subscription{Topic: bustest.Topic, Group: "g"}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/engine/db"
@@ -77,6 +79,7 @@ func refs(t testing.TB, d *db.DB) (out []string) {
 }
 
 func TestBackupOfADirectoryInUseIsConsistent(t *testing.T) {
+	effort.SkipSlow(t)
 	dir, temp := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	d, b := data(t, dir)
 	for n := range 20 {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"go.uber.org/goleak"
 
 	"lilac/internal/serve/forward"
@@ -130,6 +132,7 @@ func TestAStreamIsPassedOnAtOnce(t *testing.T) {
 
 // While nobody is active, requests wait.
 func TestRequestsWaitForAnActiveNode(t *testing.T) {
+	effort.SkipSlow(t)
 	p := newPair(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	for name, address := range map[string]string{"nobody is known": "", "nobody listens": "http://127.0.0.1:1"} {
 		p.SetActive(address)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/telemetry/metrics"
 )
 
@@ -195,6 +197,7 @@ func TestUnknownPathsAreCounted(t *testing.T) {
 }
 
 func TestOnlyAuthorizedRequestsAreAllowed(t *testing.T) {
+	effort.SkipSlow(t)
 	o := Options{Token: token, AllowedHosts: []string{"lilac.example"}}
 	all, in, out := runMatrix(t, New(o))
 	if in != 0 || out != 0 {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/webhook"
 )
 
@@ -91,6 +93,7 @@ func TestSilentConnectionsDoNotCrowdOutSignedWebhooksControl(t *testing.T) {
 // The answer to a webhook without a signature does not wait for its body, and its connection
 // closes. The control looks signed, so the server waits for its body.
 func TestUnsignedWebhookIsRefusedBeforeItsBody(t *testing.T) {
+	effort.SkipSlow(t)
 	w := newHooked(t, webhook.Spec{Name: "ci"})
 	server := httptest.NewServer(w.api)
 	t.Cleanup(server.Close)

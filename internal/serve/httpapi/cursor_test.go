@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/engine/bus"
@@ -111,6 +113,7 @@ func ids(t *testing.T, frames []frame) map[string]int {
 }
 
 func TestResumingAfterEveryFrameLosesAndRepeatsNothing(t *testing.T) {
+	effort.SkipSlow(t)
 	topics := script(t)
 	resumeEverywhere := func(mangle func(cursor) cursor) (bad int) {
 		for order := range 12 {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
@@ -63,6 +65,7 @@ func TestFieldOfTheWrongTypeIsNamed(t *testing.T) {
 }
 
 func TestEventsThatCannotBePublished(t *testing.T) {
+	effort.SkipSlow(t)
 	w := newWorld(t)
 	before := len(w.environmentEvents())
 	for body, want := range map[string]int{

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/foundation/fault"
 )
 
@@ -177,6 +179,7 @@ func shortDir(t *testing.T) string {
 }
 
 func TestOnlyCommandsAndOperatorsAreLetIn(t *testing.T) {
+	effort.SkipSlow(t)
 	build := func(o Options) (s *Server, operator string) {
 		o.Callables = []Callable{echo("a.b")}
 		o.Operators = &Operators{DB: openDB(t), Table: &operatorTable{tokens: map[string]OperatorToken{}}}

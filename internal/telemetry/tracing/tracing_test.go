@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -217,6 +219,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 }
 
 func TestBusyCollectorIsAskedAgainAndABrokenOneDropped(t *testing.T) {
+	effort.SkipSlow(t)
 	c := newCollector(t, 503)
 	tr := newTracer(t, tracing.Options{URL: c.URL, Client: c.client(), BatchWait: time.Millisecond})
 	_, s := tr.Start(context.Background(), "a", trace.SpanKindInternal)

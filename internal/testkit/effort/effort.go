@@ -1,7 +1,7 @@
 // Package effort says how much work the tests of a run do:
 //
 //   - go test -short: the tests of single packages, in their smallest form. Those
-//     that take a second or more, and tests of the whole program and of the page do not run.
+//     that take half a second or more, and tests of the whole program and of the page do not run.
 //   - go test: what people use, once, on the default engine and browser, and kills at a few points.
 //   - CI=true: also details and unusual moments of the page, attacks, kills at every point, the
 //     controls of the tests of the page and of the whole program, and every engine and browser.
@@ -50,12 +50,12 @@ func Within(promised time.Duration) time.Duration {
 	return 20 * promised
 }
 
-// SkipSlow skips a test of about a second or more if the run is short, unless everything is tested: CI
+// SkipSlow skips a test of about half a second or more if the run is short, unless everything is tested: CI
 // combines -short with the race detector.
 func SkipSlow(t testing.TB) {
 	t.Helper()
 	if testing.Short() && !Full() {
-		t.Skip("-short leaves out tests that take a second or more")
+		t.Skip("-short leaves out tests that take half a second or more")
 	}
 }
 

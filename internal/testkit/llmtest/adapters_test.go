@@ -167,6 +167,7 @@ func TestCompleteAnswerIsDecoded(t *testing.T) {
 }
 
 func TestPartCountIsBounded(t *testing.T) {
+	effort.SkipSlow(t)
 	forEachAdapter(t, func(t *testing.T, _ string, b build) {
 		for n, good := range map[int]bool{150: true, llm.MaxParts: true, llm.MaxParts + 1: false} {
 			calls := make([]llmtest.Call, n)

@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/testkit/effort"
+
 	"lilac/internal/foundation/chat"
 	"lilac/internal/model/llm"
 	"lilac/internal/testkit/llmtest"
 )
 
 func TestFiveHundredConcurrentStreams(t *testing.T) {
+	effort.SkipSlow(t)
 	const streams, tokens = 500, 20
 	text := strings.Repeat("word ", tokens)
 	s := llmtest.New(t, func(llmtest.Request) llmtest.Script {
