@@ -261,6 +261,7 @@ func TestACommandMayBeQuiet(t *testing.T) {
 // goes on. The caller does not run it again. In the control, the node waits longer, and the
 // command still runs when the caller goes on.
 func TestACutConnectionEndsTheCommand(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	for name, patient := range map[string]bool{"as it is": false, "control: the node waits for ever": true} {
 		t.Run(name, func(t *testing.T) {
@@ -330,6 +331,7 @@ func TestANodeThatLeavesEndsItsCommands(t *testing.T) {
 
 // The active node hangs and reads nothing. The command ends all the same, and so does the server.
 func TestAnActiveNodeThatReadsNothingHoldsNobodyUp(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	for name, leave := range map[string]bool{"it is silent": false, "the node leaves": true} {
 		t.Run(name, func(t *testing.T) {

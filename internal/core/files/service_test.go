@@ -257,6 +257,7 @@ func TestWhatChangedMeanwhileIsLeftOutWhereAskedFor(t *testing.T) {
 // What a file did before it rests is told, also when the sources beside it are
 // edited meanwhile, and what is known of files stays known.
 func TestWhatRestsIsToldWhenOtherSourcesChange(t *testing.T) {
+	effort.SkipSlow(t)
 	for name, skip := range map[string]bool{"missed: skip": true, "control: what was missed is told": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -281,6 +282,7 @@ func TestWhatRestsIsToldWhenOtherSourcesChange(t *testing.T) {
 }
 
 func TestEditorsThatReplaceAFile(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	for name, save := range map[string]func(t *testing.T, a string){
 		"a temporary file is moved over it": func(t *testing.T, a string) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -87,6 +88,7 @@ func (o *output) has(words ...string) bool {
 
 // The programs of the page do what it says, also while another program disturbs the stream.
 func TestTheProgramsOfThePage(t *testing.T) {
+	effort.SkipSlow(t)
 	t.Parallel()
 	follow, handIn := snippets(t)
 	for _, s := range follow {

@@ -14,6 +14,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 )
 
 func ackInTransaction(t *testing.T, open func(testing.TB) Engine) {
@@ -98,7 +99,12 @@ func poison(t *testing.T, open func(testing.TB) Engine) {
 		"exits":  {patience, func(context.Context) error { runtime.Goexit(); return nil }},
 		"hangs":  {500 * time.Millisecond, func(context.Context) error { <-block; return nil }},
 	} {
-		t.Run(name, func(t *testing.T) { poisoned(t, open(t), row.timeout, row.misbehave) })
+		t.Run(name, func(t *testing.T) {
+			if row.timeout < patience {
+				effort.SkipSlow(t)
+			}
+			poisoned(t, open(t), row.timeout, row.misbehave)
+		})
 	}
 }
 
