@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/engine/bucket"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/s3test"
 )
 

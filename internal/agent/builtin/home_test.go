@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/agent/builtin"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
+	"lilac/internal/testkit/effort"
 )
 
 // in runs a command for a session.

@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 )
 
 func input(t testing.TB, v any) json.RawMessage {

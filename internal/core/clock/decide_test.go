@@ -4,10 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/clock"
 	"lilac/internal/foundation/schedule"
+	"lilac/internal/testkit/effort"
 )
 
 func timer(t testing.TB, cron, zone string, skip bool) clock.Timer {

@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 )
 
 // A missing permission ends the request. Once it is back, the visible part of the

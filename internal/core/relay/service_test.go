@@ -8,13 +8,12 @@ import (
 	"time"
 	"unicode"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/testkit/effort"
 )
 
 func TestTheAnswerStreamsIntoOneMessage(t *testing.T) {

@@ -6,10 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 )
 
 // Timers stand still while the machine sleeps, and they ignore changes of the wall clock. The

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/testkit/effort"
-
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/agent/tool"
@@ -18,6 +16,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/effort"
 )
 
 // told returns the environment events about a request, in order: their type and the named fields of

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/testkit/effort"
-
 	"go.uber.org/goleak"
 
 	"lilac/internal/agent/tool"
@@ -15,6 +13,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.OnRequest(m)) }

@@ -7,13 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/effort"
 )
 
 // promptAmongEvents sends an event every second to a model that takes 2.5 s for an answer, and a

@@ -6,12 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
+	"lilac/internal/testkit/effort"
 )
 
 // A request that stopped at the limit of a day continues by itself on the next day, also if the

@@ -11,14 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // crashLoop runs one request that stops the process soon after it is resumed among n others

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/agent/tool"
@@ -21,6 +19,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 func wantStates(t *testing.T, r *rig, id string, want ...event.RequestState) {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/agent/tool"
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
@@ -15,6 +13,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // three is a model that requests three tool calls and then answers with their results.

@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
+	"lilac/internal/testkit/effort"
 )
 
 // forgetful knows whose reply it is only for waits of its own process: the

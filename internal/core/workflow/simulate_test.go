@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/workflow"
+	"lilac/internal/testkit/effort"
 )
 
 // simulated is a world in which commands and replies are late, doubled and out

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/engine/bucket"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/s3test"
 )
 

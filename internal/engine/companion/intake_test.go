@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/engine/companion"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/redistest"
 )
 

@@ -14,13 +14,12 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"lilac/internal/testkit/effort"
-
 	"go.uber.org/goleak"
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(dbtest.Engines(m)) }

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/delivery"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // shelf is a log in memory that counts how it is read.

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/engine/bus"
@@ -14,6 +12,7 @@ import (
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/dbtest"
+	"lilac/internal/testkit/effort"
 )
 
 // Events that were admitted while the database could not be written go to the next

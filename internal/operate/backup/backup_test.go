@@ -17,14 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/backup"
 	"lilac/internal/store"
+	"lilac/internal/testkit/effort"
 )
 
 var tables = []db.Migration{{Name: "test.0001", SQL: "CREATE TABLE t (n INTEGER PRIMARY KEY, ref TEXT) STRICT"}}

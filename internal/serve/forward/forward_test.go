@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"go.uber.org/goleak"
 
 	"lilac/internal/serve/forward"
 	"lilac/internal/serve/origin"
+	"lilac/internal/testkit/effort"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/telemetry/metrics"
+	"lilac/internal/testkit/effort"
 )
 
 const token = "correct-horse-battery-staple"

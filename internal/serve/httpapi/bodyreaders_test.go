@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/webhook"
+	"lilac/internal/testkit/effort"
 )
 
 // forgedHead is the beginning of a webhook that looks signed and never sends its body.

@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/engine/bus"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 )
 
 // script builds a stream of two sessions that covers all difficult cases for cursors.

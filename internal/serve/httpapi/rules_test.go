@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/core/environment"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 )
 
 // environmentEvents returns all events of the environment topic.

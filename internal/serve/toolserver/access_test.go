@@ -13,9 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/testkit/effort"
-
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/effort"
 )
 
 // echo returns a callable that returns the session of its caller.

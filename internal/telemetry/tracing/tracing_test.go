@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/testkit/effort"
-
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -22,6 +20,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/telemetry/tracing"
+	"lilac/internal/testkit/effort"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
