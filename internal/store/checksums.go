@@ -112,11 +112,7 @@ func decodeRow(t checksummed, checksum int64, data []byte, into any, values ...a
 	if !matches(checksum, values) {
 		return t.damaged(values)
 	}
-	decode := func() error { return json.Unmarshal(data, into) }
-	if own, ok := into.(json.Unmarshaler); ok { // otherwise, the data is validated twice
-		decode = func() error { return own.UnmarshalJSON(data) }
-	}
-	if err := decode(); err != nil {
+	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("decode %s %s: %w", t.table, t.name(values), err)
 	}
 	return nil

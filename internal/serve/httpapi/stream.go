@@ -60,8 +60,8 @@ type tail struct {
 	request string // of an output topic
 }
 
-// events serves a stream. What it does before the stream runs is in functions of its own: their
-// local variables would double the stack of each of thousands of open streams.
+// events serves a stream. The preparation is in functions of its own: their local variables would
+// double the stack of each of thousands of open streams.
 func (s *streams) events(w http.ResponseWriter, r *http.Request) error {
 	one, from, err := s.accept(w, r)
 	if err != nil {

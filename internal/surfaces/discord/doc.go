@@ -43,7 +43,7 @@
 //   - pipeline, for each connection: up to maxPreparing goroutines prepare messages
 //     (REST calls, downloads) while one goroutine stores the results in the order
 //     of the gateway. The queue between them holds maxQueued events. If a reader
-//     cannot continue, what is in the queue is stored before run ends.
+//     cannot continue, the events in the queue are stored before run ends.
 //   - guildSync, backfiller, registrar, token probe: one goroutine each, woken by
 //     a [signal].
 //   - interactions: interactionWorkers goroutines and a queue of maxInteractions,
