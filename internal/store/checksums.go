@@ -46,7 +46,7 @@ var (
 var checksummedTables = []checksummed{
 	requestTable, journalTable, historyTable, compactionTable, mailTable, stateTable, inboxTable, workflowTable, taskTable, ruleEventTable, ruleWaitTable,
 	outboxRows.checksums(), markRows.checksums(), relayRows.checksums(), routerStateRows.checksums(), gatewayRows.checksums(), gapRows.checksums(), interactionRows.checksums(),
-	promptRows.checksums(), prefixRows.checksums(), learnedRows.checksums(),
+	promptRows.checksums(), prefixRows.checksums(), promptToolRows.checksums(), learnedRows.checksums(),
 }
 
 // Each value in a checksum is preceded by its kind, so that a value cannot pass for one

@@ -324,7 +324,7 @@ func TestDeepCheckReadsEveryTableWithAChecksum(t *testing.T) {
 			_, err := store.Outbox{}.Plan(tx, outbox.Row{Key: "k", Platform: "discord"})
 			return errors.Join(err,
 				s.Workflows.SaveWorkflow(tx, workflow.Workflow{ID: "w"}),
-				store.Prompts{}.SavePrompt(tx, "s", session.Prompt{Prefix: "p"}, session.Prefix{System: "Be brief."}),
+				store.Prompts{}.SavePrompt(tx, "s", session.Prompt{Prefix: "p"}, session.Prefix{System: "Be brief.", ToolsID: "t"}),
 				store.Learned{}.SaveLearned(tx, "m", []byte(`{"contextTokens":4096}`)),
 				s.Relays.SaveRelay(tx, relay.Row{Platform: "discord", RequestID: "r"}),
 				s.RouterStates.SaveRouterState(tx, "discord", "7", router.State{Due: 1}),

@@ -106,8 +106,22 @@ func (d documents[T]) put(tx *db.Tx, key string, v T, columns ...any) error {
 	return err
 }
 
-// ensure inserts a row unless it exists.
+// has reports whether a row exists.
+func (d documents[T]) has(q db.Queryer, key string) (bool, error) {
+	var one int
+	err := q.QueryRow(`SELECT 1 FROM `+d.table+` WHERE `+d.key+` = ?`, db.CleanText(key)).Scan(&one)
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ensure inserts a row unless it exists. It looks first, because most rows exist, and to encode and
+// send a large value costs more.
 func (d documents[T]) ensure(tx *db.Tx, key string, v T, columns ...any) error {
+	if exists, err := d.has(tx, key); exists || err != nil {
+		return err
+	}
 	args, err := d.args(key, v, columns)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
+	"lilac/internal/model/llm"
 )
 
 var promptsMigration = db.Migration{Name: "store.0011-prompts", SQL: `
@@ -22,13 +23,27 @@ CREATE TABLE prompt_prefixes (
 ) STRICT, WITHOUT ROWID;
 `}
 
+// promptToolsMigration stores the tools of prefixes once. A row that an older version wrote has them
+// in its prefix.
+var promptToolsMigration = db.Migration{Name: "store.0045-prompt-tools", SQL: `
+CREATE TABLE prompt_tools (
+	id       TEXT PRIMARY KEY,
+	json     BLOB NOT NULL,
+	checksum INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+ALTER TABLE prompt_prefixes ADD COLUMN tools TEXT NOT NULL DEFAULT '';
+CREATE INDEX prompt_prefixes_tools ON prompt_prefixes (tools);
+`}
+
 // Prompts is the table of what the model was sent beyond the history of each session. The
-// instructions and tools are in a table of their own, because most sessions share them.
+// prefixes are in a table of their own, because sessions in one workspace share them, and their
+// tools in another, because most sessions share those.
 type Prompts struct{}
 
 var (
-	promptRows = newDocuments[session.Prompt]("prompts", "session_id", "session_id", "prefix")
-	prefixRows = newDocuments[session.Prefix]("prompt_prefixes", "id", "id")
+	promptRows     = newDocuments[session.Prompt]("prompts", "session_id", "session_id", "prefix")
+	prefixRows     = newDocuments[session.Prefix]("prompt_prefixes", "id", "id", "tools")
+	promptToolRows = newDocuments[[]llm.ToolSpec]("prompt_tools", "id", "id")
 )
 
 // Prompt implements [session.PromptTable].
@@ -38,7 +53,11 @@ func (Prompts) Prompt(q db.Queryer, sessionID string) (session.Prompt, bool, err
 
 // Prefix implements [session.PromptTable].
 func (Prompts) Prefix(q db.Queryer, id string) (session.Prefix, bool, error) {
-	return found(prefixRows.one(q, `id = ?`, id))
+	prefix, err := prefixRows.one(q, `id = ?`, id)
+	if err == nil && prefix.ToolsID != "" {
+		prefix.Tools, err = promptToolRows.one(q, `id = ?`, prefix.ToolsID)
+	}
+	return found(prefix, err)
 }
 
 func found[T any](v T, err error) (T, bool, error) {
@@ -50,17 +69,62 @@ func found[T any](v T, err error) (T, bool, error) {
 
 // SavePrompt implements [session.PromptTable].
 func (Prompts) SavePrompt(tx *db.Tx, sessionID string, p session.Prompt, prefix session.Prefix) error {
-	if err := prefixRows.ensure(tx, p.Prefix, prefix); err != nil {
+	tx.Ahead(func(tx *db.Tx) {
+		_, _ = prefixOf(tx, sessionID)
+		_, _ = prefixRows.has(tx, p.Prefix)
+		_, _ = promptToolRows.has(tx, prefix.ToolsID)
+	})
+	before, err := prefixOf(tx, sessionID)
+	if err != nil {
+		return err
+	}
+	tools := prefix.Tools
+	prefix.Tools = nil
+	if err := prefixRows.ensure(tx, p.Prefix, prefix, prefix.ToolsID); err != nil {
 		return wrap("save prefix", err)
+	}
+	if err := promptToolRows.ensure(tx, prefix.ToolsID, tools); err != nil {
+		return wrap("save tools of prefix", err)
 	}
 	if err := promptRows.put(tx, sessionID, p, p.Prefix); err != nil {
 		return wrap("save prompt", err)
 	}
-	return nil
+	if before == p.Prefix {
+		return nil
+	}
+	return deleteUnusedPrefix(tx, before)
 }
 
-// deleteUnusedPrefixes deletes the prefixes that no session needs.
-func deleteUnusedPrefixes(tx *db.Tx) error {
-	_, err := tx.Exec(`DELETE FROM prompt_prefixes WHERE NOT EXISTS (SELECT 1 FROM prompts WHERE prompts.prefix = prompt_prefixes.id)`)
-	return wrap("delete prefixes", err)
+// deletePrompt deletes the prompt of a session, and its prefix unless another session needs it.
+func deletePrompt(tx *db.Tx, sessionID string) error {
+	prefix, err := prefixOf(tx, sessionID)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`DELETE FROM prompts WHERE session_id = ?`, sessionID); err != nil {
+		return wrap("delete prompt", err)
+	}
+	return deleteUnusedPrefix(tx, prefix)
+}
+
+// prefixOf returns the id of the prefix of a session's prompt, or an empty string.
+func prefixOf(q db.Queryer, sessionID string) (id string, err error) {
+	err = q.QueryRow(`SELECT prefix FROM prompts WHERE session_id = ?`, sessionID).Scan(&id)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return id, wrap("read prefix of prompt", err)
+}
+
+// deleteUnusedPrefix deletes a prefix and its tools, unless something needs them. id may be empty.
+func deleteUnusedPrefix(tx *db.Tx, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := tx.Exec(`DELETE FROM prompt_prefixes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM prompts WHERE prompts.prefix = prompt_prefixes.id)`, id)
+	if err != nil {
+		return wrap("delete prefix", err)
+	}
+	_, err = tx.Exec(`DELETE FROM prompt_tools WHERE NOT EXISTS (SELECT 1 FROM prompt_prefixes WHERE prompt_prefixes.tools = prompt_tools.id)`)
+	return wrap("delete tools of prefix", err)
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,11 +12,12 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
 	"lilac/internal/store"
 )
 
-// Prompts survive a restart, sessions share their prefixes, and a prefix is deleted with the last
-// session that needs it.
+// Prompts survive a restart, sessions share prefixes and tools, and those are deleted with the last
+// session that needs them.
 func TestPromptsAreKept(t *testing.T) {
 	dir := t.TempDir()
 	prompt := session.Prompt{
@@ -23,32 +25,116 @@ func TestPromptsAreKept(t *testing.T) {
 		Notes:     []session.PromptNote{{Before: 5, Text: "Today: Sunday"}},
 		Rewritten: map[int64]chat.Message{6: chat.Text(chat.User, "shorter")},
 	}
-	prefix := session.Prefix{System: "Be brief."}
+	prefix := session.Prefix{System: "Be brief.", Tools: []llm.ToolSpec{{Name: "read", Description: "Reads.", Schema: []byte("{}")}}, ToolsID: "t"}
+	elsewhere := prefix
+	elsewhere.System = "Work elsewhere."
 	reread(t, dir, func(d *db.DB) {
-		update(t, d, func(tx *db.Tx) error {
-			s := store.New(d)
-			return errors.Join(
-				s.Sessions.CreateSession(tx, session.Session{ID: "a", Client: "web"}), s.Sessions.CreateSession(tx, session.Session{ID: "b", Client: "web"}),
-				store.Prompts{}.SavePrompt(tx, "a", session.Prompt{Prefix: "p"}, prefix),
-				store.Prompts{}.SavePrompt(tx, "b", prompt, prefix))
-		})
+		s := store.New(d)
+		for _, one := range []struct {
+			session string
+			prompt  session.Prompt
+			prefix  session.Prefix
+		}{{"a", session.Prompt{Prefix: "p"}, prefix}, {"b", prompt, prefix}, {"c", session.Prompt{Prefix: "q"}, elsewhere}} {
+			update(t, d, func(tx *db.Tx) error {
+				return errors.Join(
+					s.Sessions.CreateSession(tx, session.Session{ID: one.session, Client: "web"}),
+					store.Prompts{}.SavePrompt(tx, one.session, one.prompt, one.prefix))
+			})
+		}
 	})
 	reread(t, dir, func(d *db.DB) {
-		for _, deleted := range []string{"", "a", "b"} {
-			if deleted != "" {
-				update(t, d, func(tx *db.Tx) error { return store.New(d).Sessions.DeleteSession(tx, deleted) })
+		s := store.New(d)
+		for _, step := range []struct {
+			deleted string
+			want    map[string]session.Prefix
+			rows    [3]int // prompts, prefixes, tools
+		}{
+			{"", map[string]session.Prefix{"p": prefix, "q": elsewhere}, [3]int{3, 2, 1}},
+			{"a", map[string]session.Prefix{"p": prefix, "q": elsewhere}, [3]int{2, 2, 1}},
+			{"b", map[string]session.Prefix{"q": elsewhere}, [3]int{1, 1, 1}},
+			{"c", map[string]session.Prefix{}, [3]int{}},
+		} {
+			if step.deleted != "" {
+				update(t, d, func(tx *db.Tx) error { return s.Sessions.DeleteSession(tx, step.deleted) })
 			}
 			err := d.Read(t.Context(), func(q db.Queryer) error {
-				p, known, err := store.Prompts{}.Prompt(q, "b")
-				before, shared, prefixErr := store.Prompts{}.Prefix(q, "p")
-				if want := deleted != "b"; known != want || shared != want || want && (!cmp.Equal(p, prompt) || !cmp.Equal(before, prefix)) {
-					t.Errorf("without %q: %v %+v, %v %+v", deleted, known, p, shared, before)
+				if p, known, err := (store.Prompts{}).Prompt(q, "b"); err != nil || known && !cmp.Equal(p, prompt) {
+					t.Errorf("without %q, the prompt is %+v, %v", step.deleted, p, err)
 				}
-				return errors.Join(err, prefixErr)
+				got := map[string]session.Prefix{}
+				for _, id := range []string{"p", "q"} {
+					before, known, err := store.Prompts{}.Prefix(q, id)
+					if err != nil {
+						return err
+					}
+					if known {
+						got[id] = before
+					}
+				}
+				if !cmp.Equal(got, step.want) || promptRows(t, q) != step.rows {
+					t.Errorf("without %q, the prefixes are %+v, rows %v; want %+v, rows %v", step.deleted, got, promptRows(t, q), step.want, step.rows)
+				}
+				return nil
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// promptRows counts the rows of prompts, prefixes, and tools.
+func promptRows(t *testing.T, q db.Queryer) (rows [3]int) {
+	t.Helper()
+	err := q.QueryRow(`SELECT (SELECT count(*) FROM prompts), (SELECT count(*) FROM prompt_prefixes), (SELECT count(*) FROM prompt_tools)`).Scan(&rows[0], &rows[1], &rows[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// A session whose instructions and tools change leaves none of the former ones behind.
+func TestANewPromptReplacesTheFormerPrefix(t *testing.T) {
+	reread(t, t.TempDir(), func(d *db.DB) {
+		for i := range 3 {
+			id := strconv.Itoa(i)
+			update(t, d, func(tx *db.Tx) error {
+				return store.Prompts{}.SavePrompt(tx, "a", session.Prompt{Prefix: "p" + id}, session.Prefix{System: id, ToolsID: "t" + id})
+			})
+		}
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			if got := promptRows(t, q); got != [3]int{1, 1, 1} {
+				t.Errorf("prompts, prefixes, and tools: %v rows; want one each", got)
+			}
+			now, known, err := store.Prompts{}.Prefix(q, "p2")
+			if !known || now.System != "2" {
+				t.Errorf("the prefix is %+v, %v", now, known)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Prefixes of the version before have their tools in their own row.
+func TestPrefixesOfTheVersionBeforeAreRead(t *testing.T) {
+	reread(t, t.TempDir(), func(d *db.DB) {
+		row := []byte(`{"system":"Be brief.","tools":[{"Name":"read","Description":"Reads.","Schema":null}]}`)
+		update(t, d, func(tx *db.Tx) error {
+			_, err := tx.Exec(`INSERT INTO prompt_prefixes (id, json, checksum) VALUES (?, ?, ?)`, "p", row, db.Checksum([]byte("p"), row))
+			return err
+		})
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			got, known, err := store.Prompts{}.Prefix(q, "p")
+			if !known || got.System != "Be brief." || len(got.Tools) != 1 || got.Tools[0].Name != "read" {
+				t.Errorf("the prefix is %+v, %v", got, known)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	})
 }

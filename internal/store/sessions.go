@@ -189,7 +189,6 @@ func deleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM requests WHERE session_id = ?`,
 		`DELETE FROM history WHERE session_id = ?`,
 		`DELETE FROM compactions WHERE session_id = ?`,
-		`DELETE FROM prompts WHERE session_id = ?`,
 		`DELETE FROM conversation_starts WHERE session_id = ?`,
 		`DELETE FROM session_inbox WHERE session_id = ?`,
 		`DELETE FROM session_state WHERE session_id = ?`,
@@ -209,7 +208,7 @@ func deleteSession(tx *db.Tx, id string) error {
 			return fmt.Errorf("delete session: %w", err)
 		}
 	}
-	if err := deleteUnusedPrefixes(tx); err != nil {
+	if err := deletePrompt(tx, id); err != nil {
 		return err
 	}
 	return deleteBlobRefs(tx, ownerSession(id))

@@ -62,7 +62,9 @@ type PromptNote struct {
 // Prefix is the beginning of a conversation's calls. Many conversations share one.
 type Prefix struct {
 	System string         `json:"system"`
-	Tools  []llm.ToolSpec `json:"tools"`
+	Tools  []llm.ToolSpec `json:"tools,omitempty"`
+	// ToolsID names the tools: prefixes with the same tools have the same.
+	ToolsID string `json:"toolsId,omitempty"`
 }
 
 // slot names the origin of a message of the agent's conversation: the history, or a note. A
@@ -154,11 +156,11 @@ func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Pre
 	if p.known {
 		opening = p.Opening
 	}
-	same := Prefix{System: joinInstructions(system, opening, current.Role), Tools: tools.specs}
+	same := Prefix{System: joinInstructions(system, opening, current.Role), Tools: tools.specs, ToolsID: tools.hash}
 	system = joinInstructions(system, current.Opening, current.Role)
 	current.Prefix = hashOf(system) + current.Tools
 	samePrefix := hashOf(same.System) + current.Tools
-	p.current, p.nextPrefix, p.instructions = current, Prefix{System: system, Tools: tools.specs}, same.System
+	p.current, p.nextPrefix, p.instructions = current, Prefix{System: system, Tools: tools.specs, ToolsID: tools.hash}, same.System
 	if p.known && p.Prefix != samePrefix {
 		if err := r.readPrefix(); err != nil {
 			return Prefix{}, nil, err

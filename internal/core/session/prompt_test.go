@@ -192,7 +192,7 @@ func TestCompactionBeginsANewPrompt(t *testing.T) {
 		if err := q.QueryRow(`SELECT (SELECT count(*) FROM prompts), (SELECT count(*) FROM prompt_prefixes)`).Scan(&prompts, &prefixes); err != nil {
 			return err
 		}
-		if prompts != 1 || prefixes != 2 {
+		if prompts != 1 || prefixes != 1 {
 			t.Errorf("%d prompts with %d prefixes", prompts, prefixes)
 		}
 		return nil
