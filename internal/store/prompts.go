@@ -5,7 +5,6 @@ import (
 
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
-	"lilac/internal/model/llm"
 )
 
 var promptsMigration = db.Migration{Name: "store.0011-prompts", SQL: `
@@ -43,7 +42,7 @@ type Prompts struct{}
 var (
 	promptRows     = newDocuments[session.Prompt]("prompts", "session_id", "session_id", "prefix")
 	prefixRows     = newDocuments[session.Prefix]("prompt_prefixes", "id", "id", "tools")
-	promptToolRows = newDocuments[[]llm.ToolSpec]("prompt_tools", "id", "id")
+	promptToolRows = newDocuments[session.PrefixTools]("prompt_tools", "id", "id")
 )
 
 // Prompt implements [session.PromptTable].

@@ -12,7 +12,6 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/model/llm"
 	"lilac/internal/store"
 )
 
@@ -25,7 +24,7 @@ func TestPromptsAreKept(t *testing.T) {
 		Notes:     []session.PromptNote{{Before: 5, Text: "Today: Sunday"}},
 		Rewritten: map[int64]chat.Message{6: chat.Text(chat.User, "shorter")},
 	}
-	prefix := session.Prefix{System: "Be brief.", Tools: []llm.ToolSpec{{Name: "read", Description: "Reads.", Schema: []byte("{}")}}, ToolsID: "t"}
+	prefix := session.Prefix{System: "Be brief.", Tools: session.PrefixTools{{Name: "read", Description: "Reads.", Schema: []byte("{}")}}, ToolsID: "t"}
 	elsewhere := prefix
 	elsewhere.System = "Work elsewhere."
 	reread(t, dir, func(d *db.DB) {

@@ -61,11 +61,14 @@ type PromptNote struct {
 
 // Prefix is the beginning of a conversation's calls. Many conversations share one.
 type Prefix struct {
-	System string         `json:"system"`
-	Tools  []llm.ToolSpec `json:"tools,omitempty"`
+	System string      `json:"system"`
+	Tools  PrefixTools `json:"tools,omitempty"`
 	// ToolsID names the tools: prefixes with the same tools have the same.
 	ToolsID string `json:"toolsId,omitempty"`
 }
+
+// PrefixTools are the tools of a prefix.
+type PrefixTools []llm.ToolSpec
 
 // slot names the origin of a message of the agent's conversation: the history, or a note. A
 // summary has the sequence number of the last message that it covers.
