@@ -113,7 +113,7 @@ func (AccountLog) Actions(q db.Queryer, limit int, before int64) ([]account.Acti
 // TrimActions deletes actions from before a time, at most accountLogTrimBatch. Call it again
 // while more is true.
 func (AccountLog) TrimActions(tx *db.Tx, before time.Time) (more bool, err error) {
-	n, err := affected(tx.Exec(`DELETE FROM account_log WHERE row IN (SELECT row FROM account_log WHERE at < ? ORDER BY row LIMIT ?)`, before.UnixMilli(), accountLogTrimBatch))
+	n, err := affected(tx.Exec(`DELETE FROM account_log WHERE row IN (SELECT row FROM account_log WHERE at < ? ORDER BY at LIMIT ?)`, before.UnixMilli(), accountLogTrimBatch))
 	return n == accountLogTrimBatch, wrap("trim actions", err)
 }
 

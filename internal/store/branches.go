@@ -136,11 +136,11 @@ func scanCompaction(r scanner) (c session.Compaction, err error) {
 
 // BranchesOf returns the branches of a session, the newest first.
 func (Branches) BranchesOf(q db.Queryer, sessionID string) ([]session.Session, error) {
-	out, err := collect(q, scanSession, `SELECT `+sessionColumns+` FROM sessions WHERE branch_of = ? ORDER BY created_at DESC, id DESC LIMIT 100`, sessionID)
+	out, err := collect(q, scanSession, `SELECT `+sessionColumns+` FROM sessions WHERE branch_of = ? AND branch_of <> '' ORDER BY created_at DESC, id DESC LIMIT 100`, sessionID)
 	return out, wrap("list branches", err)
 }
 
 // HasFiles reports whether a branch works in the workspace of a session.
 func (Branches) HasFiles(q db.Queryer, sessionID string) (bool, error) {
-	return exists(q, `SELECT 1 FROM sessions WHERE files_of = ?`, sessionID)
+	return exists(q, `SELECT 1 FROM sessions WHERE files_of = ? AND files_of <> ''`, sessionID)
 }

@@ -247,7 +247,8 @@ func (DiscordSends) AnsweredRequest(q db.Queryer, channelID, nonce string) (stri
 // IsPlanned implements [discord.SendTable]. It fails if a row is damaged, because that
 // row may be the one.
 func (DiscordSends) IsPlanned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
-	rows, err := collect(q, outboxRows.scan, outboxRows.selectFrom+`WHERE platform = 'discord' AND channel_id = ? AND (unfinished = 1 OR message_id = ?)`, channelID, messageID)
+	rows, err := collect(q, outboxRows.scan, outboxRows.selectFrom+`WHERE platform = 'discord' AND channel_id = ? AND unfinished = 1
+		UNION ALL `+outboxRows.selectFrom+`WHERE platform = 'discord' AND channel_id = ? AND message_id = ? AND message_id <> ''`, channelID, channelID, messageID)
 	if err != nil {
 		return false, fmt.Errorf("find message in the outbox: %w", err)
 	}

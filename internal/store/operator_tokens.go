@@ -123,7 +123,7 @@ func (OperatorTokens) OperatorCalls(q db.Queryer, limit int, before int64) ([]to
 // TrimCalls deletes calls from before a time, at most operatorCallsTrimBatch. Call it again
 // while more is true.
 func (OperatorTokens) TrimCalls(tx *db.Tx, before time.Time) (more bool, err error) {
-	res, err := tx.Exec(`DELETE FROM tool_calls WHERE row IN (SELECT row FROM tool_calls WHERE at < ? ORDER BY row LIMIT ?)`, before.UnixMilli(), operatorCallsTrimBatch)
+	res, err := tx.Exec(`DELETE FROM tool_calls WHERE row IN (SELECT row FROM tool_calls WHERE at < ? ORDER BY at LIMIT ?)`, before.UnixMilli(), operatorCallsTrimBatch)
 	if err != nil {
 		return false, fmt.Errorf("trim calls: %w", err)
 	}

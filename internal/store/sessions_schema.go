@@ -115,6 +115,13 @@ ALTER TABLE sessions ADD COLUMN folder TEXT NOT NULL DEFAULT '';
 CREATE INDEX sessions_pinned ON sessions (updated_at, id) WHERE pinned = 1;
 `}
 
+// titlesMigration finds sessions by their titles, and what is too old to keep by its age.
+var titlesMigration = db.Migration{Name: "store.0046-titles-and-ages", SQL: `
+CREATE INDEX sessions_title ON sessions (title);
+CREATE INDEX tool_calls_at ON tool_calls (at);
+CREATE INDEX account_log_at ON account_log (at);
+`}
+
 var errorKindMigration = db.Migration{Name: "store.0002-error-kind", SQL: `
 ALTER TABLE requests ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
 `}

@@ -91,7 +91,7 @@ func (SurfaceSessions) TrimSessions(tx *db.Tx, platform string, before time.Time
 				UNION ALL SELECT session_id FROM router_state WHERE burst = 1
 				UNION ALL SELECT channel_id FROM outbox WHERE unfinished = 1
 				UNION ALL SELECT session_id FROM workflows WHERE waiting = 1
-				UNION ALL SELECT place FROM workflow_waits WHERE waiting = 1
+				UNION ALL SELECT place FROM workflow_waits WHERE workflow_id IN (SELECT id FROM workflows WHERE waiting = 1) AND waiting = 1
 				UNION ALL SELECT channel_id FROM discord_gaps)
 			AND NOT EXISTS (SELECT 1 FROM surface_messages m WHERE m.platform = s.platform AND m.channel_id = s.channel_id)
 			AND `+where+`)`, append([]any{platform, platform, string(kept)}, args...)...)

@@ -69,6 +69,9 @@ type Options struct {
 	// OnRoundTrip is called for every round trip to a database server, to count them, with the
 	// statements that travel.
 	OnRoundTrip func(statements []string)
+	// OnPlan is called with the plan of each statement that SQLite keeps prepared, to find those
+	// that read whole tables.
+	OnPlan func(statement string, steps []string)
 	// OnPublish is called with the events that a transaction publishes, to count
 	// them. The transaction may still be rolled back.
 	OnPublish func(events []event.Event)

@@ -40,6 +40,7 @@ type sqliteEngine struct {
 	readDB  *sql.DB
 	write   *sqliteConn
 	relaxed bool // the durability of the current transaction
+	onPlan  func(statement string, steps []string)
 }
 
 // openSQLite inspects, opens, and migrates the database in the data directory.
@@ -50,7 +51,7 @@ func (d *DB) openSQLite(ctx context.Context, readers int) error {
 		return err
 	}
 	d.notePending(applied)
-	e := &sqliteEngine{path: path, synchronous: d.opt.Synchronous}
+	e := &sqliteEngine{path: path, synchronous: d.opt.Synchronous, onPlan: d.opt.OnPlan}
 	d.engine = e
 	// synchronous=FULL syncs the log at every commit: "accepted" means on disk. The
 	// busy timeout covers a checkpoint by another connection of this process.
@@ -66,7 +67,7 @@ func (d *DB) openSQLite(ctx context.Context, readers int) error {
 	if err != nil {
 		return fileFault(path, err)
 	}
-	e.write = newSQLiteConn(c)
+	e.write = newSQLiteConn(c, e.onPlan)
 	if err := os.Chmod(path, 0o600); err != nil {
 		return fmt.Errorf("protect database: %w", err)
 	}
@@ -143,7 +144,7 @@ func (e *sqliteEngine) openReader(ctx context.Context) (conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSQLiteConn(c), nil
+	return newSQLiteConn(c, e.onPlan), nil
 }
 
 // setDurability sets, between two transactions, whether a commit waits for the disk.

@@ -19,12 +19,13 @@ const statementsMax = 400
 
 // sqliteConn is one connection with its prepared statements.
 type sqliteConn struct {
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
+	conn   *sql.Conn
+	stmts  map[string]*sql.Stmt
+	onPlan func(statement string, steps []string)
 }
 
-func newSQLiteConn(c *sql.Conn) *sqliteConn {
-	return &sqliteConn{conn: c, stmts: make(map[string]*sql.Stmt)}
+func newSQLiteConn(c *sql.Conn, onPlan func(statement string, steps []string)) *sqliteConn {
+	return &sqliteConn{conn: c, stmts: make(map[string]*sql.Stmt), onPlan: onPlan}
 }
 
 func (c *sqliteConn) close() error {
@@ -66,7 +67,33 @@ func (c *sqliteConn) statement(query string) (*sql.Stmt, error) {
 		return nil, err
 	}
 	c.stmts[query] = st
+	if c.onPlan != nil {
+		steps, err := c.plan(query)
+		if err != nil {
+			return nil, fmt.Errorf("explain the plan: %w", err)
+		}
+		c.onPlan(query, steps)
+	}
 	return st, nil
+}
+
+// plan returns how SQLite runs a statement.
+func (c *sqliteConn) plan(query string) (steps []string, err error) {
+	unbound := make([]any, 200) // more than any statement has
+	rows, err := c.conn.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, unbound...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int64
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			return nil, err
+		}
+		steps = append(steps, step)
+	}
+	return steps, rows.Err()
 }
 
 func (c *sqliteConn) exec(ctx context.Context, query string, args ...any) (Result, error) {

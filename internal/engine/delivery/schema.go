@@ -112,6 +112,12 @@ CREATE INDEX redis_outgoing_pos ON redis_outgoing (pos) WHERE pos > 0;
 DROP TABLE redis_outgoing;
 DROP TABLE redis_state;
 `, Then: refuseLogElsewhere},
+	{Name: "bus.0006-topics-by-state", SQL: `
+-- Removed outputs are remembered for a month, so that there are many more of them than of others.
+DROP INDEX bus_topics_expiry;
+CREATE INDEX bus_topics_expiry ON bus_topics (expired, last_append) WHERE output = 1;
+CREATE INDEX bus_topics_lasting ON bus_topics (id) WHERE output = 0;
+`},
 }
 
 // refuseLogElsewhere refuses a database whose log is in Redis, because its groups and

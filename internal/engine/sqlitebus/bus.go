@@ -49,7 +49,8 @@ func (b *Bus) Log() delivery.Log { return table{b.db} }
 // in Unix milliseconds. The time of an output lags by up to ten minutes.
 func (b *Bus) Topics(ctx context.Context, since int64) (names []event.Topic, err error) {
 	err = b.db.Read(ctx, func(q db.Queryer) error {
-		rows, err := q.Query("SELECT name FROM bus_topics WHERE output = 0 OR last_append >= ?", since)
+		rows, err := q.Query(`SELECT name FROM bus_topics WHERE output = 0
+			UNION ALL SELECT name FROM bus_topics WHERE output = 1 AND expired IN (0, 1) AND last_append >= ?`, since)
 		if err != nil {
 			return err
 		}

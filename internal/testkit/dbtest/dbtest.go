@@ -131,6 +131,7 @@ func Options(opt db.Options) db.Options {
 		if err := copyTables(opt); err != nil {
 			panic(fmt.Sprintf("copy the tables of a test: %v", err))
 		}
+		opt.OnPlan = refuseScans(opt.Migrations)
 		return opt
 	}
 	addr, schema := os.Getenv(serverEnv), Schema(opt.Dir)
