@@ -221,7 +221,7 @@ func storyMessages(q db.Queryer, r session.Request) ([]session.StoryMessage, err
 	out, err := collect(q, orDamaged(scanStoryMessage(r), func(m session.StoryMessage, why string) session.StoryMessage {
 		return session.StoryMessage{MessageID: m.MessageID, Text: why}
 	}), `SELECT message_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
-		WHERE session_id = ? AND request_id = ? ORDER BY created_at, message_id`, r.SessionID, r.ID)
+		WHERE request_id = ? AND request_id <> '' ORDER BY created_at, message_id`, r.ID)
 	return out, wrap("read what came into a request", err)
 }
 

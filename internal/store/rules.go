@@ -183,9 +183,10 @@ func (RuleRuns) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
 // request of a sub-agent has the depth of the request that started its task. A workflow
 // stores its own depth.
 func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
-	err = q.QueryRow(`SELECT COALESCE(MAX(r.depth), 0) FROM rule_runs r
-		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
-		WHERE r.request_id = ?1 OR m.request_id = ?1`, requestID).Scan(&depth)
+	err = q.QueryRow(`SELECT COALESCE(MAX(depth), 0) FROM (
+		SELECT depth FROM rule_runs WHERE request_id = ?1
+		UNION ALL SELECT r.depth FROM session_inbox m JOIN rule_runs r ON r.session_id = m.session_id AND r.message_id = m.message_id AND r.message_id <> ''
+			WHERE m.request_id = ?1 AND m.request_id <> '') AS runs`, requestID).Scan(&depth)
 	if err != nil {
 		return 0, wrap("read depth", err)
 	}

@@ -115,9 +115,12 @@ ALTER TABLE sessions ADD COLUMN folder TEXT NOT NULL DEFAULT '';
 CREATE INDEX sessions_pinned ON sessions (updated_at, id) WHERE pinned = 1;
 `}
 
-// titlesMigration finds sessions by their titles, and what is too old to keep by its age.
-var titlesMigration = db.Migration{Name: "store.0046-titles-and-ages", SQL: `
+// lookupsMigration adds indexes, so that no statement reads a whole table that grows.
+var lookupsMigration = db.Migration{Name: "store.0046-lookups", SQL: `
 CREATE INDEX sessions_title ON sessions (title);
+CREATE INDEX session_inbox_request ON session_inbox (request_id) WHERE request_id <> '';
+CREATE INDEX rule_runs_message ON rule_runs (session_id, message_id) WHERE message_id <> '';
+CREATE INDEX rule_runs_day ON rule_runs (rule, at);
 CREATE INDEX tool_calls_at ON tool_calls (at);
 CREATE INDEX account_log_at ON account_log (at);
 `}

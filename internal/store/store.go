@@ -50,5 +50,5 @@ var Migrations = []db.Migration{
 	watchedMigration, ruleChecksumMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration,
 	outboxChannelsMigration, segmentMigration, conversationsMigration, marksMigration, choiceMigration, refusalErrorsMigration,
 	promptsMigration, learnedMigration, pairingMigration, workspacesMigration, branchesMigration, filingMigration, callsMigration,
-	accountsMigration, promptToolsMigration, titlesMigration,
+	accountsMigration, promptToolsMigration, lookupsMigration,
 }

@@ -300,7 +300,8 @@ func titleKey(title string) string { return strings.ToLower(strings.TrimPrefix(t
 // SessionsTitled implements [surface.Directory].
 func (SurfaceSessions) SessionsTitled(q db.Queryer, platform, title string) ([]surface.Session, error) {
 	out, err := collect(q, scanSurfaceSession,
-		`SELECT json FROM surface_sessions WHERE platform = ? AND title_key = ? AND title_key <> '' ORDER BY channel_id LIMIT ?`, platform, titleKey(title), maxTitled)
+		`SELECT json FROM surface_sessions WHERE platform = ?1 AND channel_id IN (SELECT channel_id FROM surface_sessions WHERE platform = ?1 AND title_key = ?2 AND title_key <> '')
+		ORDER BY channel_id LIMIT ?3`, platform, titleKey(title), maxTitled)
 	return out, wrap("look up sessions by title", err)
 }
 
@@ -346,6 +347,7 @@ func (SurfaceUsers) User(q db.Queryer, platform, id string) (surface.User, error
 // UsersNamed implements [surface.Directory].
 func (SurfaceUsers) UsersNamed(q db.Queryer, platform, name string) ([]surface.User, error) {
 	out, err := collect(q, scanUser,
-		`SELECT id, name, bot FROM surface_users WHERE platform = ? AND name_key = ? ORDER BY id LIMIT 10`, platform, strings.ToLower(name))
+		`SELECT id, name, bot FROM surface_users WHERE platform = ?1 AND id IN (SELECT id FROM surface_users WHERE platform = ?1 AND name_key = ?2) ORDER BY id LIMIT 10`,
+		platform, strings.ToLower(name))
 	return out, wrap("find users", err)
 }

@@ -19,7 +19,9 @@ var small = []string{
 }
 
 var (
-	scanStep      = regexp.MustCompile(`^SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?$`)
+	// scanStep matches a step that reads a whole table, which SQLite calls a search without an index
+	// if the statement wants a maximum.
+	scanStep      = regexp.MustCompile(`^(?:SCAN|SEARCH) (\w+)(?: USING (?:COVERING )?INDEX (\w+))?$`)
 	createPartial = regexp.MustCompile(`CREATE (?:UNIQUE )?INDEX (\w+) ON \w+ \([^;]*\) WHERE`)
 	createTable   = regexp.MustCompile(`CREATE TABLE (\w+)`)
 	// names matches a table and its alias in a statement.

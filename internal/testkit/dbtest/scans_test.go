@@ -20,6 +20,7 @@ CREATE TABLE timers (name TEXT PRIMARY KEY) STRICT;
 		{"SELECT id FROM history WHERE session = ?", "SCAN history", true},
 		{"SELECT h.id FROM history AS h WHERE h.session = ?", "SCAN h", true},
 		{"SELECT h.id FROM timers t, history h WHERE h.session = t.name", "SCAN h", true},
+		{"SELECT max(at) FROM history WHERE session = ? OR id = ?", "SEARCH history", true},
 		{"DELETE FROM history WHERE session = ?", "SCAN history USING COVERING INDEX history_at", true},
 		{"SELECT id FROM history WHERE id = ?", "SEARCH history USING INDEX sqlite_autoindex_history_1 (id=?)", false},
 		{"SELECT id FROM history WHERE session <> '' ORDER BY at LIMIT ?", "SCAN history USING INDEX history_at", false},
