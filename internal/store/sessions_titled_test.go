@@ -15,8 +15,11 @@ import (
 func TestSessionsAreFoundByTheirTitles(t *testing.T) {
 	d, s := open(t)
 	for _, one := range []session.Session{
-		{ID: "old", Client: "web", Title: "Plans"}, {ID: "new", Client: "web", Title: "Plans"}, {ID: "sub", Client: task.Client, Title: "Plans"},
-		{ID: "channel", Client: "discord", Title: "#general"}, {ID: "hash", Client: "web", Title: "#1 idea"},
+		{ID: "old", Client: "web", Title: "Plans"},
+		{ID: "new", Client: "web", Title: "Plans"},
+		{ID: "sub", Client: task.Client, Title: "Plans"},
+		{ID: "channel", Client: "discord", Title: "#general"},
+		{ID: "hash", Client: "web", Title: "#1 idea"},
 	} {
 		update(t, d, func(tx *db.Tx) error { return s.Sessions.CreateSession(tx, one) })
 	}
