@@ -244,6 +244,20 @@ func TestACommandDoesNotOutliveTheActiveNode(t *testing.T) {
 	}
 }
 
+// The control of the tests above: without its journal, the next active node runs the command again.
+func TestControlACommandThatIsForgottenBeginsAgain(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, "LILAC_LEASE=4s", "LILAC_WITHOUT=journal")
+	session := c.nodes[0].NewSession()
+	c.nodes[0].Prompt(session, `echo begun >> ~/begun; echo -n "$LILAC_NODE" > at; sleep 600`, event.Prompt)
+	c.runningOn("s-" + session + "/at")
+	c.nodes[0].Kill()
+	e2e.Eventually(t, answerWithin, "the command has begun twice", func() bool {
+		begun, err := os.ReadFile(filepath.Join(c.dir, "homes", "s-"+session, "begun"))
+		return err == nil && string(begun) == "begun\nbegun\n"
+	})
+}
+
 // A stream on one node shows everything of an answer once, although the active node changes.
 func TestAStreamFollowsThroughATakeover(t *testing.T) {
 	t.Parallel()

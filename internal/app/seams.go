@@ -25,6 +25,8 @@ type Seams struct {
 	OnCommit func(dataDir string) func(done bool)
 	// OnRoundTrip is called for every round trip to PostgreSQL; see [db.Options].
 	OnRoundTrip func(statements []string)
+	// OnPlan is called with the plan of each statement on SQLite; see [db.Options].
+	OnPlan func(statement string, steps []string)
 	// Lease replaces the duration of the lease of a database on PostgreSQL.
 	Lease time.Duration
 	// NextVersion are migrations that only a later version knows.

@@ -59,7 +59,8 @@ type PromptNote struct {
 	Text   string `json:"text"`
 }
 
-// Prefix is the beginning of a conversation's calls. Many conversations share one.
+// Prefix is the beginning of a conversation's calls. Conversations in one workspace share it, and
+// most others share its tools.
 type Prefix struct {
 	System string      `json:"system"`
 	Tools  PrefixTools `json:"tools,omitempty"`

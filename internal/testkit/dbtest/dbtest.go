@@ -23,6 +23,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/postgrestest"
+	"lilac/internal/testkit/scans"
 )
 
 const (
@@ -131,7 +132,7 @@ func Options(opt db.Options) db.Options {
 		if err := copyTables(opt); err != nil {
 			panic(fmt.Sprintf("copy the tables of a test: %v", err))
 		}
-		opt.OnPlan = refuseScans(opt.Migrations)
+		opt.OnPlan = scans.Find(opt.Migrations, func(problem string) { panic(problem) })
 		return opt
 	}
 	addr, schema := os.Getenv(serverEnv), Schema(opt.Dir)

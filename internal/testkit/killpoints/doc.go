@@ -7,16 +7,29 @@
 //   - LILAC_NEXT_VERSION=1 makes the program a later version, which changes a table.
 //   - LILAC_LEASE is the duration of the lease of a database on PostgreSQL.
 //
+// It ends with code 3 at a statement that reads a whole table that grows; see package scans.
+//
 // The release does not contain this package.
 package killpoints
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"lilac/internal/app"
 	"lilac/internal/engine/db"
+	"lilac/internal/engine/sqlitebus"
+	"lilac/internal/store"
+	"lilac/internal/testkit/scans"
 )
+
+// endWith ends the process, so that no test overlooks the problem.
+func endWith(problem string) {
+	fmt.Fprintln(os.Stderr, problem)
+	os.Exit(3)
+}
 
 // Seams returns the seams that obey the variables.
 func Seams() app.Seams {
@@ -26,7 +39,7 @@ func Seams() app.Seams {
 		next = []db.Migration{{Name: "store.next-version", SQL: "ALTER TABLE requests ADD COLUMN next_version INTEGER NOT NULL DEFAULT 0"}}
 	}
 	return app.Seams{
-		Lease: lease, NextVersion: next,
+		Lease: lease, NextVersion: next, OnPlan: scans.Find(slices.Concat(sqlitebus.Migrations, store.Migrations), endWith),
 		OnCommit: onCommit, HTTP: onAnswer, Calls: onCalls, Runner: onRunnerTables, Inbox: onInbox, Tasks: onTasks, TaskEnds: onTold,
 		Recovery: onRecovery, Discord: onDiscord, Router: onRouter, Relay: onRelay, Outbox: onOutbox, Workflows: onWorkflows,
 		Adapter: weakenAdapter, Tools: weakenTools,

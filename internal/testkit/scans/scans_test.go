@@ -1,4 +1,4 @@
-package dbtest
+package scans
 
 import (
 	"testing"
@@ -32,11 +32,5 @@ CREATE TABLE timers (name TEXT PRIMARY KEY) STRICT;
 		if got := s.scan(c.statement, []string{c.step}); (got != "") != c.refused {
 			t.Errorf("%s, %s: %q", c.statement, c.step, got)
 		}
-	}
-}
-
-func TestDatabasesOfTestsRefuseScans(t *testing.T) {
-	if Options(db.Options{Dir: t.TempDir()}).OnPlan == nil && !Postgres() {
-		t.Error("nobody looks at the plans")
 	}
 }
