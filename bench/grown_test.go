@@ -10,8 +10,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// grown is what a program has after a busy year: conversations, outputs that were removed in the
-// last month, the messages of one long conversation, and what rules did.
+// grown fills a database like a busy year: with conversations, outputs that were removed in the
+// last month, the messages of one long conversation, and runs of rules.
 const grown = `
 INSERT INTO sessions (id, client, title, created_at, updated_at)
 	WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)

@@ -108,12 +108,7 @@ func (d documents[T]) put(tx *db.Tx, key string, v T, columns ...any) error {
 
 // has reports whether a row exists.
 func (d documents[T]) has(q db.Queryer, key string) (bool, error) {
-	var one int
-	err := q.QueryRow(`SELECT 1 FROM `+d.table+` WHERE `+d.key+` = ?`, db.CleanText(key)).Scan(&one)
-	if errors.Is(err, db.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+	return exists(q, `SELECT 1 FROM `+d.table+` WHERE `+d.key+` = ?`, db.CleanText(key))
 }
 
 // ensure inserts a row unless it exists. It looks first, because most rows exist, and to encode and

@@ -77,13 +77,14 @@ func (Prompts) SavePrompt(tx *db.Tx, sessionID string, p session.Prompt, prefix 
 	if err != nil {
 		return err
 	}
-	tools := prefix.Tools
-	prefix.Tools = nil
+	if prefix.ToolsID != "" { // otherwise, an older version wrote it, and its row has the tools
+		if err := promptToolRows.ensure(tx, prefix.ToolsID, prefix.Tools); err != nil {
+			return wrap("save tools of prefix", err)
+		}
+		prefix.Tools = nil
+	}
 	if err := prefixRows.ensure(tx, p.Prefix, prefix, prefix.ToolsID); err != nil {
 		return wrap("save prefix", err)
-	}
-	if err := promptToolRows.ensure(tx, prefix.ToolsID, tools); err != nil {
-		return wrap("save tools of prefix", err)
 	}
 	if err := promptRows.put(tx, sessionID, p, p.Prefix); err != nil {
 		return wrap("save prompt", err)

@@ -117,18 +117,26 @@ func TestANewPromptReplacesTheFormerPrefix(t *testing.T) {
 	})
 }
 
-// Prefixes of the version before have their tools in their own row.
+// Prefixes of the version before have their tools in their own row, also after the prompt of a
+// session that began with one is saved.
 func TestPrefixesOfTheVersionBeforeAreRead(t *testing.T) {
 	reread(t, t.TempDir(), func(d *db.DB) {
 		row := []byte(`{"system":"Be brief.","tools":[{"Name":"read","Description":"Reads.","Schema":null}]}`)
 		update(t, d, func(tx *db.Tx) error {
 			_, err := tx.Exec(`INSERT INTO prompt_prefixes (id, json, checksum) VALUES (?, ?, ?)`, "p", row, db.Checksum([]byte("p"), row))
-			return err
+			if err != nil {
+				return err
+			}
+			before, _, err := store.Prompts{}.Prefix(tx, "p")
+			return errors.Join(err, store.Prompts{}.SavePrompt(tx, "a", session.Prompt{Prefix: "p"}, before))
 		})
 		err := d.Read(t.Context(), func(q db.Queryer) error {
 			got, known, err := store.Prompts{}.Prefix(q, "p")
 			if !known || got.System != "Be brief." || len(got.Tools) != 1 || got.Tools[0].Name != "read" {
 				t.Errorf("the prefix is %+v, %v", got, known)
+			}
+			if rows := promptRows(t, q); rows != [3]int{1, 1, 0} {
+				t.Errorf("prompts, prefixes, and tools: %v rows", rows)
 			}
 			return err
 		})

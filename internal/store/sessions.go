@@ -199,7 +199,7 @@ func deleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM workflow_waits WHERE workflow_id IN (SELECT id FROM workflows WHERE session_id = ?)`,
 		`DELETE FROM workflows WHERE session_id = ?`,
 		`DELETE FROM session_files WHERE session_id = ?`,
-		`DELETE FROM router_forwarded WHERE (platform, session_id) IN (SELECT client, id FROM sessions WHERE id = ?)`,
+		`DELETE FROM router_forwarded WHERE session_id = ?`,
 		`DELETE FROM account_shares WHERE session_id = ?`,
 		`DELETE FROM account_links WHERE session_id = ?`,
 		`DELETE FROM sessions WHERE id = ?`,

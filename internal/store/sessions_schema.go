@@ -121,6 +121,7 @@ CREATE INDEX sessions_title ON sessions (title);
 CREATE INDEX session_inbox_request ON session_inbox (request_id) WHERE request_id <> '';
 CREATE INDEX rule_runs_message ON rule_runs (session_id, message_id) WHERE message_id <> '';
 CREATE INDEX rule_runs_day ON rule_runs (rule, at);
+CREATE INDEX router_forwarded_session ON router_forwarded (session_id);
 CREATE INDEX tool_calls_at ON tool_calls (at);
 CREATE INDEX account_log_at ON account_log (at);
 `}

@@ -161,7 +161,7 @@ func TestAReactionThatWaitsToBeStoredSurvivesTheDivision(t *testing.T) {
 		w.server.Fail("GET /channels/{channel}", discordtest.Fault{Delay: 25 * time.Second}, 1)
 		w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"id":%q,"channel_id":%q,"guild_id":%q,"author":{"id":%q},"content":"in the thread"}`, first, thread, w.guild, w.ann.ID)))
 		w.server.React(w.channel, id, w.ann, "👍")
-		time.Sleep(time.Second) // of the bubble: the gateway sends with a latency
+		time.Sleep(time.Second) // on the clock of the bubble, because the gateway sends with a latency
 		synctest.Wait()         // until the connection has received both
 		if len(w.published(event.AdapterReactionAdded)) > marks {
 			t.Fatal("control: the reaction does not wait")

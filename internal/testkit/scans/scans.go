@@ -1,5 +1,5 @@
 // Package scans finds statements that read a whole table which grows: they are fast in a test, and slow
-// after a year. All tests on SQLite refuse them, in the process and in the test program.
+// after a year. Databases of package dbtest on SQLite refuse them, and so does the test program.
 package scans
 
 import (
