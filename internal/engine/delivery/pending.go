@@ -24,7 +24,7 @@ func (w planWriter) write(p *plan) error {
 		return nil
 	}
 	update := func(fn func(*db.Tx) error) error { return w.b.db.UpdateRelaxed(context.Background(), fn) }
-	if p.onlyCommits() {
+	if p.onlyCommits() && !w.allStopping() { // a stop waits for it
 		update = func(fn func(*db.Tx) error) error {
 			hurried, err := w.b.db.UpdateLazy(w.wake, fn)
 			if hurried {
