@@ -91,7 +91,6 @@ func (m *monitoring) describe() {
 // start runs the monitoring until ctx ends.
 func (m *monitoring) start(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return m.monitor.Run(ctx) })
-	work.Go(func() error { return m.observer.Requests(ctx, m.bus, m.createdAt) })
 	work.Go(func() error { return m.watchdog(ctx) })
 	work.Go(func() error { return m.release(ctx) })
 }
@@ -108,15 +107,6 @@ func (m *monitoring) release(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (m *monitoring) createdAt(ctx context.Context, requestID string) (at int64, err error) {
-	err = m.db.Read(ctx, func(q db.Queryer) error {
-		r, err := m.store.Requests.Request(q, requestID)
-		at = r.CreatedAt
-		return err
-	})
-	return at, err
 }
 
 // watchdog sends keep-alive messages to the service manager as long as no component hangs.

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 
 	"lilac/internal/operate/config"
@@ -17,4 +20,20 @@ func TestProbableMistakesAreDescribedWithoutThePath(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+}
+
+func TestARequestThatEndedIsMeasuredOnce(t *testing.T) {
+	r := start(t, "model: demo\n")
+	_, body := r.post("/sessions", `{}`)
+	var session struct{ ID string }
+	if err := json.Unmarshal([]byte(body), &session); err != nil || session.ID == "" {
+		t.Fatal(body, err)
+	}
+	if code, body := r.post("/sessions/"+session.ID+"/prompt", `{"content":"hello"}`); code != http.StatusOK {
+		t.Fatalf("a prompt is answered %d %s", code, body)
+	}
+	r.eventually("the request is measured", func() bool {
+		_, body := r.get("/metrics", testToken)
+		return strings.Contains(body, `lilac_request_duration_seconds_count{state="done",surface="web"} 1`)
+	})
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lilac/internal/agent"
 	"lilac/internal/app/observe"
@@ -124,8 +125,12 @@ func (r runnerPorts) Permit(ctx context.Context, c session.PolicyCall) (policy.D
 	return policy.Decide(rules, policy.Call{Tool: c.Tool, Input: c.Input, People: c.Grant.People(), Place: place}), nil
 }
 
-// RequestEnded reports the end of a sub-agent's request to the task service.
+// RequestEnded measures the request, and reports the end of a sub-agent's request to the task service.
 func (r runnerPorts) RequestEnded(tx *db.Tx, req session.Request) error {
+	if req.CreatedAt > 0 { // otherwise, its row is damaged
+		took := time.Duration(req.EndedAt-req.CreatedAt) * time.Millisecond
+		tx.AfterCommit(func() { r.observer.RequestEnded(req.State, req.Client, took) })
+	}
 	return r.tasks.RequestEnded(tx, req.ID, req.SessionID, req.State, req.Detail)
 }
 

@@ -92,6 +92,12 @@ func (o *Observer) Run(ctx context.Context, r Run) (context.Context, func(error)
 	}
 }
 
+// RequestEnded records the duration of a request: from its first message to its end, including
+// waiting and restarts. Call it once for each request.
+func (o *Observer) RequestEnded(state event.RequestState, client string, took time.Duration) {
+	o.requests.Observe(max(0, took.Seconds()), string(state), client)
+}
+
 // HTTP starts the span of an HTTP request; traceParent may be empty. The returned context
 // carries the traceparent of the new span, for the events that the request causes (see
 // event.TraceParent).

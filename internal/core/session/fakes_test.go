@@ -27,6 +27,7 @@ type fakeSurfaces struct {
 	instructions      func(operators, client string) string
 	grant             grant.Grant
 	workspaceOf       string
+	ownWorkspaces     bool // each session has one, and its instructions name it
 }
 
 func (f fakeSurfaces) HasRelay(client string) bool { return f.relay && client == "web" }
@@ -57,11 +58,17 @@ func (f fakeSurfaces) Title(_ db.Queryer, client, sessionID string) string {
 	return f.title(client, sessionID)
 }
 
-func (f fakeSurfaces) Workspace(db.Queryer, session.Session, []string) (string, error) {
+func (f fakeSurfaces) Workspace(_ db.Queryer, v session.Session, _ []string) (string, error) {
+	if f.ownWorkspaces {
+		return v.ID, nil
+	}
 	return f.workspaceOf, nil
 }
 
-func (f fakeSurfaces) Instructions(operators, client, _ string) string {
+func (f fakeSurfaces) Instructions(operators, client, workspace string) string {
+	if f.ownWorkspaces {
+		operators += " You work in " + workspace + "."
+	}
 	if f.instructions == nil {
 		return operators
 	}

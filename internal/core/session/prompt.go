@@ -25,8 +25,10 @@ type Prompt struct {
 	// From is the sequence number at which the conversation begins: after a compaction, or
 	// where a person began a new one. A prompt of another beginning is not used.
 	From int64 `json:"from,omitempty"`
-	// Prefix is the id of the [Prefix] that every call begins with.
-	Prefix string `json:"prefix"`
+	// Prefix is the id of the [Prefix] that every call begins with. Workspace is the directory
+	// whose name the prefix leaves out.
+	Prefix    string `json:"prefix"`
+	Workspace string `json:"workspace,omitempty"`
 	// Instructions, Tools, and Day are the hashes and the day that the model knows. If they
 	// have changed, a note tells the new ones.
 	Instructions string `json:"instructions"`
@@ -59,9 +61,11 @@ type PromptNote struct {
 	Text   string `json:"text"`
 }
 
-// Prefix is the beginning of a conversation's calls. Conversations in one workspace share it, and
-// most others share its tools.
+// Prefix is the beginning of a conversation's calls. Most conversations share it, and nearly all
+// share its tools.
 type Prefix struct {
+	// System has [workspaceMark] instead of the name of the conversation's workspace, where it is
+	// stored.
 	System string      `json:"system"`
 	Tools  PrefixTools `json:"tools,omitempty"`
 	// ToolsID names the tools: prefixes with the same tools have the same.
@@ -70,6 +74,24 @@ type Prefix struct {
 
 // PrefixTools are the tools of a prefix.
 type PrefixTools []llm.ToolSpec
+
+// workspaceMark stands for the workspace, because conversations with workspaces of their own would
+// otherwise share no prefix. It is a character for private use.
+const workspaceMark = "\ue000"
+
+func withoutWorkspace(system, workspace string) string {
+	if workspace == "" {
+		return system
+	}
+	return strings.ReplaceAll(system, workspace, workspaceMark)
+}
+
+func withWorkspace(system, workspace string) string {
+	if workspace == "" {
+		return system
+	}
+	return strings.ReplaceAll(system, workspaceMark, workspace)
+}
 
 // slot names the origin of a message of the agent's conversation: the history, or a note. A
 // summary has the sequence number of the last message that it covers.
@@ -147,9 +169,9 @@ func (s *Service) readPrompt(q db.Queryer, sessionID string, from int64) (p sent
 }
 
 // assemblePrompt puts the conversation of a run into the form in which earlier calls sent it,
-// and adds notes about what has changed since. system are the current instructions. It
-// returns the prefix of the calls, and the one that a compaction begins with.
-func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Prefix, error) {
+// and adds notes about what has changed since. system are the current instructions, for a
+// workspace. It returns the prefix of the calls, and the one that a compaction begins with.
+func (r *run) assemblePrompt(system, workspace string, in *agent.Input) (Prefix, *agent.Prefix, error) {
 	p, tools, now := &r.sent, r.svc.tools.of(r.tools), r.svc.opt.Now()
 	current := Prompt{From: p.from, Instructions: hashOf(system), Tools: tools.hash, Day: now.Format(time.DateOnly)}
 	current.Role, current.RoleSeq = p.role()
@@ -162,8 +184,11 @@ func (r *run) assemblePrompt(system string, in *agent.Input) (Prefix, *agent.Pre
 	}
 	same := Prefix{System: joinInstructions(system, opening, current.Role), Tools: tools.specs, ToolsID: tools.hash}
 	system = joinInstructions(system, current.Opening, current.Role)
-	current.Prefix = hashOf(system) + current.Tools
-	samePrefix := hashOf(same.System) + current.Tools
+	if !strings.Contains(system, workspaceMark) {
+		current.Workspace = workspace
+	}
+	current.Prefix = hashOf(withoutWorkspace(system, current.Workspace)) + current.Tools
+	samePrefix := hashOf(withoutWorkspace(same.System, p.Workspace)) + current.Tools
 	p.current, p.nextPrefix, p.instructions = current, Prefix{System: system, Tools: tools.specs, ToolsID: tools.hash}, same.System
 	if p.known && p.Prefix != samePrefix {
 		if err := r.readPrefix(); err != nil {
@@ -199,6 +224,7 @@ func (r *run) readPrefix() error {
 	p := &r.sent
 	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
 		p.prefix, p.known, err = r.svc.opt.Tables.Prompts.Prefix(q, p.Prefix)
+		p.prefix.System = withWorkspace(p.prefix.System, p.Workspace)
 		return err
 	})
 	switch {
@@ -314,5 +340,6 @@ func (r *run) compactedPrompt(keep int, from int64) Prompt {
 
 // writePrompt saves a prompt and its prefix.
 func (r *run) writePrompt(tx *db.Tx, p Prompt, prefix Prefix) error {
+	prefix.System = withoutWorkspace(prefix.System, p.Workspace)
 	return r.svc.opt.Tables.Prompts.SavePrompt(tx, r.sessionID, p, prefix)
 }

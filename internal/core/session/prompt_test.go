@@ -198,3 +198,55 @@ func TestCompactionBeginsANewPrompt(t *testing.T) {
 		return nil
 	})
 }
+
+// Conversations with workspaces of their own share the stored beginning of their calls, and each
+// one still begins with its own workspace when the instructions have changed.
+func TestConversationsInDifferentWorkspacesShareAPrefix(t *testing.T) {
+	for _, tt := range []struct {
+		name, system string
+		prefixes     int
+	}{
+		{"of the same instructions", "Be brief.", 1},
+		{"unless they contain the character that stands for a workspace", "Be brief \ue000.", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			systems := map[string][]string{}
+			do := func(_ context.Context, req llm.Request, _ func(string)) (chat.Message, error) {
+				systems[req.Session] = append(systems[req.Session], req.System)
+				return chat.Text(chat.Assistant, "Yes."), nil
+			}
+			for i, system := range []string{tt.system, "Be thorough."} {
+				r := newRig(t, rigOptions{dir: dir, do: do, change: func(o *session.Options) {
+					o.Settings.System, o.Surfaces = system, fakeSurfaces{ownWorkspaces: true}
+					o.Workspace = func(sessionID string) string { return "/work/" + sessionID }
+				}})
+				for _, id := range []string{"s1", "s2"} {
+					request := fmt.Sprintf("web:%s:r%d", id, i)
+					r.publishTo(id, request, request+"/message", event.RequestMessage{Queue: event.Prompt, MessageID: fmt.Sprint("m", i), Messages: []chat.Message{chat.Text(chat.User, "go")}})
+					r.waitForEnd(request)
+				}
+				r.read(func(q db.Queryer) error {
+					var prefixes int
+					if err := q.QueryRow(`SELECT count(*) FROM prompt_prefixes`).Scan(&prefixes); err != nil {
+						return err
+					}
+					if prefixes != tt.prefixes {
+						t.Errorf("%d prefixes are stored, want %d", prefixes, tt.prefixes)
+					}
+					return nil
+				})
+				r.stop()
+			}
+			for id, got := range systems {
+				first := tt.system + " You work in /work/" + id + "."
+				if want := []string{first, first}; !slices.Equal(got, want) {
+					t.Errorf("%s was called with %q, want %q", id, got, want)
+				}
+			}
+			if len(systems) != 2 {
+				t.Errorf("%d conversations called the model, want 2", len(systems))
+			}
+		})
+	}
+}

@@ -261,7 +261,8 @@ func configure(ctx context.Context, r *run, in *agent.Input) (*agent.Config, err
 	}
 	r.tools = opt.allTools()
 	workspace, prepare := opt.workspace(r.workspaceOf)
-	prefix, next, err := r.assemblePrompt(opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client, workspace), in)
+	system := opt.Surfaces.Instructions(joinInstructions(settings.System, r.instructions), r.client, workspace)
+	prefix, next, err := r.assemblePrompt(system, workspace, in)
 	if err != nil {
 		return nil, err
 	}
