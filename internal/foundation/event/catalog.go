@@ -70,7 +70,7 @@ var catalog = func() map[Type]Def {
 
 		bySession(CmdRequestMessage, TopicCmdRequest, decodeAs[RequestMessage]),
 		bySession(CmdRequestCancel, TopicCmdRequest, decodeAs[RequestCancel]),
-		bySession(RequestLifecycleChanged, TopicRequest, decodeAs[RequestLifecycle]),
+		bySession(RequestLifecycleChanged, TopicRequest, decodeLifecycle),
 		bySession(RequestMessageApplied, TopicRequest, decodeAs[MessageApplied]),
 		bySession(RequestReplyStarted, TopicRequest, decodeAs[RequestReply]),
 
@@ -192,6 +192,16 @@ func decodeAs[T Payload](data []byte) (Payload, error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// decodeLifecycle decodes the state "resolved" of older producers as "done".
+func decodeLifecycle(data []byte) (Payload, error) {
+	var l RequestLifecycle
+	err := json.Unmarshal(data, &l)
+	if l.State == "resolved" {
+		l.State = StateDone
+	}
+	return l, err
 }
 
 func decodeUpdated(data []byte) (Payload, error) {

@@ -136,7 +136,7 @@ func New(meta Meta, data Payload) (Event, error) {
 		e.Topic = OutputTopic(meta.Headers.RequestID())
 	}
 	e.Key, e.Lane = def.route(e.Headers, data)
-	if err := e.Validate(); err != nil {
+	if err := e.checkEnvelope(); err != nil {
 		return Event{}, err
 	}
 	return e, nil
@@ -146,6 +146,16 @@ func New(meta Meta, data Payload) (Event, error) {
 // also covers events that [New] did not create. An unknown type is valid if its envelope is
 // complete, because newer versions of the program may share the bus.
 func (e Event) Validate() error {
+	if err := e.checkEnvelope(); err != nil {
+		return err
+	}
+	if !json.Valid(e.Data) {
+		return fault.New(fault.Invalid, "event %q has data that is not JSON", e.Type)
+	}
+	return nil
+}
+
+func (e Event) checkEnvelope() error {
 	switch {
 	case e.ID == "":
 		return fault.New(fault.Invalid, "event %q has no id", e.Type)
@@ -153,8 +163,6 @@ func (e Event) Validate() error {
 		return fault.New(fault.Invalid, "event %q has no type", e.ID)
 	case e.Topic == "":
 		return fault.New(fault.Invalid, "event %q has no topic", e.Type)
-	case !json.Valid(e.Data):
-		return fault.New(fault.Invalid, "event %q has data that is not JSON", e.Type)
 	}
 	def, ok := Lookup(e.Type)
 	if !ok || !def.RequestScoped || e.Topic == TopicEnv {

@@ -150,18 +150,6 @@ type RequestLifecycle struct {
 	TS         int64  `json:"ts"`
 }
 
-// UnmarshalJSON decodes the state "resolved" of older producers as "done".
-func (l *RequestLifecycle) UnmarshalJSON(data []byte) error {
-	type plain RequestLifecycle
-	if err := json.Unmarshal(data, (*plain)(l)); err != nil {
-		return err
-	}
-	if l.State == "resolved" {
-		l.State = StateDone
-	}
-	return nil
-}
-
 // MessageApplied reports how a message was applied. The header names the request that it was
 // applied to.
 type MessageApplied struct {
