@@ -35,8 +35,8 @@ CREATE INDEX prompt_prefixes_tools ON prompt_prefixes (tools);
 `}
 
 // Prompts is the table of what the model was sent beyond the history of each session. The
-// prefixes are in a table of their own, because sessions in one workspace share them, and their
-// tools in another, because most sessions share those.
+// prefixes are in a table of their own, because most sessions share them, and their tools in
+// another, because prefixes of different instructions share those.
 type Prompts struct{}
 
 var (
