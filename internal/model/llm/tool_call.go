@@ -106,8 +106,10 @@ func escapedSurrogate(raw []byte) (half rune, ok bool) {
 
 // NewToolCall returns the tool-call part for a complete streamed input. An empty
 // input means no arguments. An input that isn't a JSON object becomes {}; the
-// original is kept in the provider options (see [Chunk]).
+// original is kept in the provider options (see [Chunk]). The id and the name become valid
+// UTF-8 here, because [DecodeString] leaves them as they are.
 func NewToolCall(id, name, input string) chat.Part {
+	id, name = strings.ToValidUTF8(id, "\uFFFD"), strings.ToValidUTF8(name, "\uFFFD")
 	var object map[string]json.RawMessage
 	if strings.TrimSpace(input) == "" {
 		return chat.ToolCall(id, name, json.RawMessage(`{}`))

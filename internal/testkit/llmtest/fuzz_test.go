@@ -95,6 +95,7 @@ func FuzzAnthropicStream(f *testing.F) {
 			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"1}"}}`,
 			`{"type":"content_block_start","index":2,"content_block":{"type":"not_invented","x":[1]}}`, end),
+		events(begin, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"`+"\x84"+`","name":"\ud83d","input":{}}}`, end),
 		events(`{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`))
 }
 
@@ -106,6 +107,7 @@ func FuzzOpenAIStream(f *testing.F) {
 		events(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"bash","arguments":"{\"a\""}}]}}]}`,
 			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}},{"index":1,"function":{"name":"read"}}]}}]}`,
 			`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`),
+		events(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"\ud83d","function":{"name":"`+"\x84"+`","arguments":"{}"}}]}}]}`, end),
 		events(`{"choices":[{"delta":{"reasoning_content":"hm","refusal":"no","annotations":[1]}}]}`, end),
 		events(`{"error":{"message":"busy","code":429}}`))
 }
