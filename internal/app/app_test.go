@@ -117,6 +117,17 @@ func (r *running) get(path, token string) (int, string) { return r.call("GET", p
 
 func (r *running) post(path, body string) (int, string) { return r.call("POST", path, testToken, body) }
 
+// newSession creates a session and returns its id.
+func (r *running) newSession() string {
+	r.t.Helper()
+	_, body := r.post("/sessions", `{}`)
+	var session struct{ ID string }
+	if err := json.Unmarshal([]byte(body), &session); err != nil || session.ID == "" {
+		r.t.Fatal(body, err)
+	}
+	return session.ID
+}
+
 func (r *running) call(method, path, token, send string) (int, string) {
 	r.t.Helper()
 	req, err := http.NewRequest(method, "http://"+r.p.web.listener.Addr().String()+path, strings.NewReader(send))

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,12 +17,8 @@ func TestADatabaseThatIsMovedAwayIsToldAndTakesNothing(t *testing.T) {
 	effort.SkipSlow(t)
 	t.Parallel()
 	r := start(t, "model: demo\n")
-	_, body := r.post("/sessions", `{}`)
-	var session struct{ ID string }
-	if err := json.Unmarshal([]byte(body), &session); err != nil || session.ID == "" {
-		t.Fatal(body, err)
-	}
-	prompt := func() (int, string) { return r.post("/sessions/"+session.ID+"/prompt", `{"content":"hello"}`) }
+	session := r.newSession()
+	prompt := func() (int, string) { return r.post("/sessions/"+session+"/prompt", `{"content":"hello"}`) }
 	path := filepath.Join(r.p.Config.DataDir, "lilac.db")
 	if err := os.Rename(path, path+".away"); err != nil {
 		t.Fatal(err)

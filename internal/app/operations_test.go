@@ -1,7 +1,7 @@
 package app
 
 import (
-	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,16 +24,15 @@ func TestProbableMistakesAreDescribedWithoutThePath(t *testing.T) {
 
 func TestARequestThatEndedIsMeasuredOnce(t *testing.T) {
 	r := start(t, "model: demo\n")
-	_, body := r.post("/sessions", `{}`)
-	var session struct{ ID string }
-	if err := json.Unmarshal([]byte(body), &session); err != nil || session.ID == "" {
-		t.Fatal(body, err)
+	session := r.newSession()
+	for n := 1; n <= 2; n++ {
+		if code, body := r.post("/sessions/"+session+"/prompt", `{"content":"hello"}`); code != http.StatusOK {
+			t.Fatalf("a prompt is answered %d %s", code, body)
+		}
+		want := fmt.Sprintf("lilac_request_duration_seconds_count{state=\"done\",surface=\"web\"} %d\n", n)
+		r.eventually("the metrics have "+want, func() bool {
+			_, body := r.get("/metrics", testToken)
+			return strings.Contains(body, want)
+		})
 	}
-	if code, body := r.post("/sessions/"+session.ID+"/prompt", `{"content":"hello"}`); code != http.StatusOK {
-		t.Fatalf("a prompt is answered %d %s", code, body)
-	}
-	r.eventually("the request is measured", func() bool {
-		_, body := r.get("/metrics", testToken)
-		return strings.Contains(body, `lilac_request_duration_seconds_count{state="done",surface="web"} 1`)
-	})
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -81,11 +80,7 @@ func promptToModel(t testing.TB, addr string, counted *trips, rounds int, measur
 	r := startWith(t, fmt.Sprintf("database: {url: %q}\nmodel: openai/x\nproviders: {openai: {baseURL: %q, apiKey: key, api: chat}}\n", postgrestest.URLAt(addr, ""), model.URL+"/v1"),
 		Seams{OnRoundTrip: counted.add})
 	for range rounds {
-		var session struct{ ID string }
-		_, body := r.post("/sessions", `{}`)
-		if err := json.Unmarshal([]byte(body), &session); err != nil {
-			t.Fatal(err)
-		}
+		session := r.newSession()
 		quiet := 0
 		r.eventually("what the session and the request before it cause is over", func() bool {
 			if quiet++; len(counted.take()) > 0 {
@@ -94,7 +89,7 @@ func promptToModel(t testing.TB, addr string, counted *trips, rounds int, measur
 			return quiet == 3
 		})
 		began := time.Now()
-		if code, body := r.post("/sessions/"+session.ID+"/prompt", `{"content":"hi","queue":"prompt"}`); code != http.StatusOK {
+		if code, body := r.post("/sessions/"+session+"/prompt", `{"content":"hi","queue":"prompt"}`); code != http.StatusOK {
 			t.Fatal(code, body)
 		}
 		at := <-called

@@ -64,8 +64,8 @@ type PromptNote struct {
 // Prefix is the beginning of a conversation's calls. Most conversations share it, and nearly all
 // share its tools.
 type Prefix struct {
-	// System has [workspaceMark] instead of the name of the conversation's workspace, where it is
-	// stored.
+	// System has the instructions. Where they are stored, [workspaceMark] stands for the name of the
+	// conversation's workspace.
 	System string      `json:"system"`
 	Tools  PrefixTools `json:"tools,omitempty"`
 	// ToolsID names the tools: prefixes with the same tools have the same.
@@ -169,8 +169,9 @@ func (s *Service) readPrompt(q db.Queryer, sessionID string, from int64) (p sent
 }
 
 // assemblePrompt puts the conversation of a run into the form in which earlier calls sent it,
-// and adds notes about what has changed since. system are the current instructions, for a
-// workspace. It returns the prefix of the calls, and the one that a compaction begins with.
+// and adds notes about what has changed since. The current instructions are in system, and
+// workspace is the directory that they name. assemblePrompt returns the prefix of the calls, and
+// the one that a compaction begins with.
 func (r *run) assemblePrompt(system, workspace string, in *agent.Input) (Prefix, *agent.Prefix, error) {
 	p, tools, now := &r.sent, r.svc.tools.of(r.tools), r.svc.opt.Now()
 	current := Prompt{From: p.from, Instructions: hashOf(system), Tools: tools.hash, Day: now.Format(time.DateOnly)}
