@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,40 @@ func TestInterruptIsCancel(t *testing.T) {
 	w.tables.setRunning(s, "web:"+s+":r", event.StateRunning)
 	if code, body := w.call("POST", "/sessions/"+s+"/interrupt", ""); code != 200 || !strings.Contains(body, `"requestId":"web:`+s+`:r"`) {
 		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestARequestThatBeginsWhileMessagesAreLoadedCountsAsRunning(t *testing.T) {
+	w := newWorld(t)
+	s := w.newSession()
+	before, ended, begun := "web:"+s+":m1", "web:"+s+":m2", "web:"+s+":m3"
+	ask := func(r string) {
+		w.tables.messages = append(w.tables.messages, session.HistoryMessage{ID: r, RequestID: r, Message: chat.Text(chat.User, "hello")})
+		w.begin(s, r)
+		w.publish(s, r, delta(0))
+	}
+	ask(before)
+	w.end(s, before, "")
+	w.tables.beforeMessages = func() {
+		ask(ended)
+		w.end(s, ended, "")
+		ask(begun)
+	}
+	_, body := w.call("GET", "/sessions/"+s+"/messages?replay=1", "")
+	var page struct {
+		Cursor   string
+		Messages []any
+		Running  []string
+	}
+	if err := json.Unmarshal([]byte(body), &page); err != nil || len(page.Messages) != 3 || !slices.Equal(page.Running, []string{ended, begun}) {
+		t.Fatalf("got %s, %v; want 3 messages, and the two requests as running whose output the stream brings", body, err)
+	}
+	w.end(s, begun, "")
+	l := w.listen("session_id="+s+"&cursor="+page.Cursor, "")
+	for _, r := range page.Running {
+		if got := textOf(t, l.until("stream.completed")); got != "0000 " {
+			t.Errorf("the stream after the messages has %q of %s, want its whole output", got, r)
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func (m *messages) list(r *http.Request) (out messageList, err error) {
 		return out, err
 	}
 	// Positions are read before messages. Whatever happens in between is then
-	// delivered twice, under the same ids, and not missed. While the bus is
+	// delivered twice, under the same ids, and not missed; see begunSince. While the bus is
 	// unavailable, the stored messages can be read without a cursor.
 	at, _, err := m.streams.startNow(r.Context(), s.ID)
 	if fault.KindOf(err) == fault.Unavailable && !withReplay {
@@ -107,6 +107,13 @@ func (m *messages) list(r *http.Request) (out messageList, err error) {
 		at.Runs[i].After, at.Runs[i].Announce = "", true
 		out.Running = append(out.Running, at.Runs[i].Request)
 	}
+	if out.Waiting == "" {
+		begun, err := m.begunSince(r.Context(), at, history)
+		if err != nil {
+			return out, err
+		}
+		out.Running = append(out.Running, begun...)
+	}
 	if out.Files, err = m.files.of(r.Context(), s.ID, history, out.Running); err != nil {
 		return out, err
 	}
@@ -117,6 +124,23 @@ func (m *messages) list(r *http.Request) (out messageList, err error) {
 		out.Replay, err = m.streams.replay(r.Context(), at)
 	}
 	return out, err
+}
+
+// begunSince returns the requests with a message in the history that began after the
+// cursor. The stream brings their output from its beginning. A client that took them for
+// ended would ignore the stream and never show their answers, or show them twice.
+func (m *messages) begunSince(ctx context.Context, at cursor, history []session.HistoryMessage) (out []string, err error) {
+	begun, err := m.streams.begunAfter(ctx, at.Req)
+	if err != nil {
+		return nil, err
+	}
+	for _, message := range history {
+		if begun[message.RequestID] {
+			out = append(out, message.RequestID)
+			delete(begun, message.RequestID)
+		}
+	}
+	return out, nil
 }
 
 // encode writes a ModelMessage with the fields id, requestId and createdAt added.

@@ -34,6 +34,8 @@ type tables struct {
 	state    session.State // state of every session
 	messages []session.HistoryMessage
 	accepted []string // session ID and message ID
+	// beforeMessages, if set, is called before messages are read.
+	beforeMessages func()
 	// files are the files that requests produced. had holds the files that sessions refer to: name and
 	// type by session and reference.
 	files []session.File
@@ -129,6 +131,9 @@ func (s *tables) Sessions(_ db.Queryer, _ session.ListFilter, limit int, before 
 }
 
 func (s *tables) ListMessages(_ db.Queryer, _ string, _ int, _ string, in session.Span) ([]session.HistoryMessage, error) {
+	if s.beforeMessages != nil {
+		s.beforeMessages()
+	}
 	var out []session.HistoryMessage
 	for _, m := range s.messages {
 		if m.CreatedAt >= in.From && (in.Until == 0 || m.CreatedAt <= in.Until) {
