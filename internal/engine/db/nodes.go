@@ -36,8 +36,8 @@ type Node struct {
 }
 
 const (
-	// nodeSignal is the interval at which a process says that it is there, and nodeGone the time
-	// without a word after which it counts as gone.
+	// nodeSignal is the interval at which a process says that it is there, or a fifth of a shorter
+	// lease. nodeGone is the time without a word after which it counts as gone.
 	nodeSignal = 2 * time.Second
 	nodeGone   = 15 * time.Second
 )
@@ -47,7 +47,7 @@ const millisNow = `(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 // signal says that this process is there. It is information for people, so that an error only
 // delays it.
 func (l *Lease) signal(ctx context.Context) {
-	if time.Since(l.signalled) < nodeSignal {
+	if time.Since(l.signalled) < min(nodeSignal, l.opt.Duration/5) {
 		return
 	}
 	l.signalled = time.Now()
