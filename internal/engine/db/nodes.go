@@ -44,8 +44,8 @@ const (
 
 const millisNow = `(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 
-// signal says that this process is there. It is information for people, so that an error only
-// delays it.
+// signal says that this process is there. People read it, and the active process gives no commands
+// to one that is silent. Nothing else depends on it, so that an error only delays it.
 func (l *Lease) signal(ctx context.Context) {
 	if time.Since(l.signalled) < min(nodeSignal, l.opt.Duration/5) {
 		return
