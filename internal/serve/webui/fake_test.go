@@ -58,6 +58,8 @@ type fake struct {
 	held chan struct{}
 	// waiting is the number of calls that held blocks.
 	waiting int
+	// late holds back the next response to a route until it is closed: the response has what was true before.
+	late map[string]chan struct{}
 	// making, if not nil, blocks the creation of conversations until it is closed.
 	making chan struct{}
 	// deleted reports whether the conversation was deleted.
@@ -179,6 +181,7 @@ func (f *fake) routes() http.Handler {
 				if err != nil {
 					f.t.Errorf("answer %s: %v", pattern, err)
 				}
+				f.holdBack(pattern)
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = w.Write(text)
 			}
@@ -285,6 +288,18 @@ func (f *fake) routes() http.Handler {
 		return object{"success": true}
 	})
 	return mux
+}
+
+// holdBack waits if the response to a route is to be late.
+func (f *fake) holdBack(route string) {
+	f.mu.Lock()
+	late := f.late[route]
+	delete(f.late, route)
+	f.mu.Unlock()
+	if late != nil {
+		f.set(func() { f.waiting++ })
+		<-late
+	}
 }
 
 // listMessages returns a page of messages. The first page also contains the output of running requests so

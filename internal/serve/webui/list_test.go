@@ -52,6 +52,40 @@ func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
 	p.Until("the keyboard is in the search", "document.activeElement.name === 'q'")
 }
 
+// Loads of the same list follow each other, so that a slow old answer does not replace a newer one. What
+// is asked for during a load is answered by the next one.
+func TestListsAreLoadedOneAtATime(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	_, p := talk(t)
+	p.Do(chromedp.Evaluate[chromedp.Void](`
+		void import('/assets/refresh.js').then(async ({ oneAtATime }) => {
+			const told = [], ends = [];
+			const load = oneAtATime(() => {
+				told.push('begin');
+				return new Promise((end, fail) => ends.push({ end, fail }));
+			});
+			const done = (name) => () => told.push(name);
+			const first = load();
+			first.catch(done('first failed'));
+			load().then(done('second'));
+			load().then(done('third'));
+			ends[0].fail(new Error('no answer'));
+			await first.catch(() => {});
+			await new Promise(setTimeout);
+			ends[1].end();
+			await new Promise(setTimeout);
+			load().then(done('last'));
+			ends[2].end();
+			await new Promise(setTimeout);
+			window.told = told.join(', ');
+		})`))
+	p.Until("the loads have ended", "window.told")
+	if got, want := webuitest.Eval[string](p, "window.told"), "begin, first failed, begin, second, third, begin, last"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // The list is updated even if events arrive without a pause.
 func TestListIsUpdatedUnderLoad(t *testing.T) {
 	effort.SkipDetail(t)

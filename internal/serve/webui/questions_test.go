@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"lilac/internal/testkit/effort"
+	"lilac/internal/testkit/webuitest"
 )
 
 func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
@@ -31,6 +34,36 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "continue"})
 	p.Until("it asks no more", "!document.querySelector('.limit') && document.querySelector('.thinking')")
 	p.Shows("#hint", "Lilac is working. It reads your message at the next step.")
+}
+
+// An answer of the server that is older than an event does not bring a question back.
+func TestALateAnswerBringsNoQuestionBack(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	const r = "web:s1:m0"
+	f := newFake(t)
+	f.conversation("Talk")
+	answered := make(chan struct{})
+	f.set(func() {
+		f.running = []string{r}
+		f.sessions[0]["activeRequest"], f.sessions[0]["paused"] = r, object{"number": 1, "question": "Go on?", "until": 1_760_000_000_000}
+		f.sessions[0]["branch"] = object{"of": "s0", "at": "m0"}
+		f.late = map[string]chan struct{}{"GET /sessions/{id}": answered}
+	})
+	f.emit("stream.start", object{"requestId": r})
+	f.emit("session.paused", object{"requestId": r, "pause": 1, "question": "Go on?", "until": 1_760_000_000_000})
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.until("the conversation is asked for", func() bool { return f.waiting == 1 })
+	p.Until("it asks", "document.querySelector('.limit')")
+	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "continue"})
+	p.Until("it asks no more", "!document.querySelector('.limit')")
+	close(answered)
+	p.Until("the late answer is there", "document.querySelector('#branches').children.length > 0")
+	f.text(r, "It goes on.", 0)
+	p.Until("the page has drawn since", "document.querySelector('.answer')?.innerText.includes('It goes on.')")
+	if webuitest.Eval[bool](p, "Boolean(document.querySelector('.limit'))") {
+		t.Error("the page asks again, although the question was answered")
+	}
 }
 
 func TestACallThatNeedsApprovalIsShownAndAnswered(t *testing.T) {

@@ -19,6 +19,7 @@ import { Names } from './names.js';
 import * as notices from './notices.js';
 import * as people from './people.js';
 import * as places from './places.js';
+import { oneAtATime } from './refresh.js';
 import * as requests from './requests.js';
 import { go, parse, replace, to } from './router.js';
 import * as rules from './rules.js';
@@ -110,7 +111,12 @@ function show() {
     if (inside) main.focus({ preventScroll: true }); // keyboard users continue at the start of the new view
     name(view.title);
     const before = places.enter(location.hash);
-    page = { hub, log, problem, name, kept: before.kept, sessions: () => sessions, listed: () => {}, titleOf: (id, otherwise) => names.of(id, otherwise), named: () => {} };
+    // A view that was left reports no problems.
+    const opened = {
+      hub, log, name, problem: (sentence) => page === opened && problem(sentence), kept: before.kept, sessions: () => sessions,
+      listed: () => {}, titleOf: (id, otherwise) => names.of(id, otherwise), named: () => {},
+    };
+    page = opened;
     close = view.open(main, place, page) ?? close;
     places.back(main, before);
   } else {
@@ -183,7 +189,7 @@ function refresh() {
   }, Math.max(listSoon, listedAt + listEvery - performance.now()));
 }
 
-async function list() {
+const list = oneAtATime(async () => {
   const { id } = conversation;
   listedAt = performance.now();
   try {
@@ -202,7 +208,7 @@ async function list() {
   }
   drawList();
   page?.listed();
-}
+});
 
 // setSessions replaces the list of conversations.
 function setSessions(now) {

@@ -38,7 +38,7 @@ export function open(root, { query }, page) {
       }
     }
     if (failed.length) page.problem(failed.join(' '));
-    await load();
+    await refreshing.now();
   };
   const file = (change) => each((s) => api.fileSession(s.id, change));
   const toFolder = async () => {
@@ -103,5 +103,6 @@ export function open(root, { query }, page) {
   }, 'Select all shown');
   root.append(el('div', { className: 'manage' }, tab('Active', ''), tab('Archived', 'archived'), all), acts, statusLine, list, more);
   if (kept.rows) draw();
-  return refresh(page, load, concerns, 0).close;
+  const refreshing = refresh(page, load, concerns, 0);
+  return refreshing.close;
 }

@@ -5,10 +5,13 @@ import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
 import { count, duration, moment, plural, whole } from './format.js';
+import { refresh } from './refresh.js';
 
 export const title = 'Health';
 
-const refreshEvery = 5000;
+// No event reports what changes here, so it is polled, in milliseconds.
+const concerns = /^$/;
+const every = 5000;
 
 // The server approves codes that are not older than this, in milliseconds.
 const codeLasts = 7 * 24 * 3600 * 1000;
@@ -16,17 +19,14 @@ const codeLasts = 7 * 24 * 3600 * 1000;
 export function open(root, _place, page) {
   const box = el('div', { className: 'health' }, el('p', { className: 'quiet', role: 'status' }, 'Loading…'));
   root.append(box);
-  let timer = 0;
-  let closed = false;
   const load = async () => {
     if (!document.hidden) {
       const now = await ask();
-      if (closed) return;
       draw(now);
       const refused = [now.ready, now.status, now.groups].find((r) => r.reason?.status === 401);
       if (refused) page.problem(refused.reason.message);
     }
-    timer = setTimeout(load, refreshEvery);
+    return true;
   };
   let consuming = [];
   let waiting = [];
@@ -39,8 +39,7 @@ export function open(root, _place, page) {
   const act = async (does) => {
     try {
       await does();
-      const now = await ask();
-      if (!closed) draw(now);
+      await refreshing.now();
     } catch (failure) {
       page.problem(failure.message);
     }
@@ -61,11 +60,8 @@ export function open(root, _place, page) {
     if (!(await confirmed(question, 'Drop'))) return;
     await act(() => api.dropGroup(g.topic, g.group));
   };
-  load();
-  return () => {
-    closed = true;
-    clearTimeout(timer);
-  };
+  const refreshing = refresh(page, load, concerns, every);
+  return refreshing.close;
 }
 
 // ask loads everything that the view shows, by name.

@@ -46,7 +46,7 @@ export function open(root, place, page) {
     try {
       await act();
       seen = '';
-      await load();
+      await refreshing.now();
     } catch (failure) {
       page.problem(failure.message);
     }
@@ -129,5 +129,6 @@ export function open(root, place, page) {
   }
   root.append(statusLine, form, made, list, el('h2', {}, 'Open invites'), invites, el('h2', {}, 'What people did'),
     log, older);
-  return refresh(page, load, /^$/, every).close;
+  const refreshing = refresh(page, load, /^$/, every);
+  return refreshing.close;
 }

@@ -43,12 +43,31 @@ export async function fill(kept, load, before = '') {
   Object.assign(kept, { rows: found, next });
 }
 
+// oneAtATime returns a function that calls load, but never while an earlier call runs: another
+// call follows then. Otherwise, a slow old answer would replace a newer one.
+export function oneAtATime(load) {
+  let running = null;
+  let next = null;
+  const again = () => {
+    next = null;
+    return run();
+  };
+  const run = () => {
+    if (running) return (next ??= running.then(again, again));
+    running = load().finally(() => { running = null; });
+    return running;
+  };
+  return run;
+}
+
 // refresh calls load immediately, shortly after an event whose type matches concerns,
-// and every so many milliseconds while load returns true, until the view is closed.
+// and every so many milliseconds while load returns true, until the view is closed. Its
+// result has now, which calls load at once.
 export function refresh(page, load, concerns, every, wait = 200) {
   let closed = false;
   let timer = 0;
   let due = Infinity;
+  const now = oneAtATime(load);
   const soon = (ms) => {
     const at = Date.now() + ms;
     if (closed || at >= due) return; // an earlier call is scheduled
@@ -56,13 +75,14 @@ export function refresh(page, load, concerns, every, wait = 200) {
     due = at;
     timer = setTimeout(async () => {
       due = Infinity;
-      if (await load()) soon(every);
+      if (await now()) soon(every);
     }, ms);
   };
   const end = page.hub.read((frames) => frames.some(({ type }) => type === 'stream.gap' || concerns.test(type)) && soon(wait));
   soon(0);
   return {
     soon,
+    now,
     close: () => {
       closed = true;
       clearTimeout(timer);

@@ -3,11 +3,14 @@
 import * as api from './api.js';
 import { el, renew } from './element.js';
 import { count, duration, line, money, plural } from './format.js';
-import { fill, pageSize, reloaded } from './refresh.js';
+import { fill, pageSize, refresh, reloaded } from './refresh.js';
 import { stamp } from './search.js';
 import { to } from './router.js';
 
 export const title = 'Requests';
+
+// Events after which requests may have changed.
+const concerns = /^(stream\.(start|completed|error)|user_query)$/;
 
 // Maximum number of unfinished requests beyond the newest page that are reloaded.
 const mostBehind = 10;
@@ -19,8 +22,6 @@ export function open(root, { query }, page) {
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
   root.append(statusLine, list, more);
   const { kept } = page;
-  let closed = false;
-  let timer = 0;
 
   const draw = () => {
     const { rows } = kept;
@@ -33,14 +34,12 @@ export function open(root, { query }, page) {
     renew(statusLine, [document.createTextNode(words), ...all]);
     renew(list, rows.map((r) => card(r, page)));
   };
-  const load = async (before) => {
+  const load = async (before = '') => {
     try {
       await fill(kept, (token) => api.requests(sessionId, pageSize, token), before);
-      if (closed) return;
       draw();
       if (!before) await reloadUnfinished();
     } catch (failure) {
-      if (closed) return;
       statusLine.textContent = '';
       page.problem(failure.message);
     }
@@ -49,26 +48,13 @@ export function open(root, { query }, page) {
     const behind = kept.rows.slice(pageSize).filter((r) => !r.endedAt && r.state !== 'damaged').slice(0, mostBehind);
     if (!behind.length) return;
     const now = await reloaded(behind, api.story);
-    if (closed) return;
     kept.rows = kept.rows.map((r) => now.get(r.id) ?? r);
     draw();
   };
   more.addEventListener('click', () => load(kept.next));
-  const end = page.hub.read((frames) => {
-    if (!frames.some(({ type }) => /^(stream\.(start|completed|error|gap)|user_query)$/.test(type))) return;
-    timer ||= setTimeout(() => {
-      timer = 0;
-      load('');
-    }, 300);
-  });
   page.named = () => kept.rows && draw();
   page.named();
-  load('');
-  return () => {
-    closed = true;
-    clearTimeout(timer);
-    end();
-  };
+  return refresh(page, load, concerns, 0, 300).close;
 }
 
 export const stateWords = {

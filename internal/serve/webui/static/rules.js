@@ -3,45 +3,33 @@
 import * as api from './api.js';
 import { el, renew } from './element.js';
 import { count, line, money, plural, span, whole } from './format.js';
+import { refresh } from './refresh.js';
 import { to } from './router.js';
 import { stamp } from './search.js';
 
 export const title = 'Rules';
+
+// Every event may match a rule, except the output of requests.
+const concerns = /^(?!stream\.(text|reasoning|tool_call)$)/;
 
 export function open(root, _place, page) {
   const statusLine = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
   const list = el('ul', { className: 'cards' });
   root.append(statusLine, list);
   let rules = [];
-  let closed = false;
-  let timer = 0;
   const draw = () => renew(list, rules.map((r) => card(r, page)));
   page.named = draw;
   const load = async () => {
     try {
       rules = await api.rules();
-      if (closed) return;
       statusLine.textContent = 'The matching rule with the highest priority handles an event. Days begin at midnight UTC.';
       draw();
     } catch (failure) {
-      if (closed) return;
       statusLine.textContent = '';
       page.problem(failure.message);
     }
   };
-  const end = page.hub.read((frames) => {
-    if (frames.every(({ type }) => /^stream\.(text|reasoning|tool_call)$/.test(type))) return;
-    timer ||= setTimeout(() => {
-      timer = 0;
-      load();
-    }, 500);
-  });
-  load();
-  return () => {
-    closed = true;
-    clearTimeout(timer);
-    end();
-  };
+  return refresh(page, load, concerns, 0, 500).close;
 }
 
 const actions = { agent: 'wakes the agent', publish: 'publishes another event', drop: 'drops the event', function: 'built in' };

@@ -4,6 +4,7 @@
 import * as api from './api.js';
 import { el } from './element.js';
 import { clock, count, duration, json, line, money, plural, whole } from './format.js';
+import { oneAtATime } from './refresh.js';
 import { badge } from './requests.js';
 import { to } from './router.js';
 
@@ -21,15 +22,13 @@ export function open(root, { parts }, page) {
   const id = parts[1];
   const box = el('div', { className: 'story' }, el('p', { className: 'quiet', role: 'status' }, 'Loading…'));
   root.append(box);
-  let closed = false;
   let timer = 0;
   let drawn = '';
   let took = 0;
-  const load = async () => {
+  const load = oneAtATime(async () => {
     const began = performance.now();
     try {
       const story = await api.story(id);
-      if (closed) return;
       const text = JSON.stringify(story);
       if (text === drawn) return;
       drawn = text;
@@ -37,7 +36,6 @@ export function open(root, { parts }, page) {
       page.named();
       took = performance.now() - began;
     } catch (failure) {
-      if (closed) return;
       if (failure.retryable) {
         page.problem(failure.message); // the view is opened again when the server is back
         return;
@@ -45,7 +43,7 @@ export function open(root, { parts }, page) {
       box.replaceChildren(el('p', {}, failure.status === 404 ? 'This request does not exist. ' : `${failure.message} `),
         el('p', {}, el('a', { href: to(['requests']) }, 'All requests')));
     }
-  };
+  });
   const end = page.hub.read((frames) => {
     if (!frames.some(({ type, event }) => type === 'stream.gap' || event.payload?.requestId === id)) return;
     timer ||= setTimeout(() => {
@@ -55,7 +53,6 @@ export function open(root, { parts }, page) {
   });
   load();
   return () => {
-    closed = true;
     clearTimeout(timer);
     end();
   };
