@@ -2,7 +2,6 @@ package acp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -107,11 +106,10 @@ func (a *Agent) NewSession(ctx context.Context, p sdk.NewSessionRequest) (sdk.Ne
 	if err != nil {
 		return sdk.NewSessionResponse{}, failure(err)
 	}
-	c, err := a.follow(ctx, created.ID, nil)
-	if err != nil {
+	if _, err := a.follow(ctx, created.ID, nil); err != nil {
 		return sdk.NewSessionResponse{}, failure(err)
 	}
-	return sdk.NewSessionResponse{SessionId: c.id, ConfigOptions: a.choices(ctx, created)}, nil
+	return sdk.NewSessionResponse{SessionId: sdk.SessionId(created.ID), ConfigOptions: a.choices(ctx, created)}, nil
 }
 
 // LoadSession opens a conversation and shows its messages.
@@ -139,21 +137,8 @@ func (a *Agent) ResumeSession(ctx context.Context, p sdk.ResumeSessionRequest) (
 }
 
 func (a *Agent) reopen(ctx context.Context, id sdk.SessionId, history func([]transcript.Entry)) (session.Session, error) {
-	stored, err := a.o.Server.Session(ctx, string(id))
-	if err != nil {
-		return stored, err
-	}
 	a.leave(id)
-	c, err := a.follow(ctx, stored.ID, history)
-	if err != nil || stored.Paused == nil {
-		return stored, err
-	}
-	raw, err := json.Marshal(stored.Paused)
-	if err != nil {
-		return stored, fmt.Errorf("read the open question: %w", err)
-	}
-	c.askAgain(stored.ActiveRequest, raw)
-	return stored, nil
+	return a.follow(ctx, string(id), history)
 }
 
 // replayed returns the updates that show one part of a stored conversation, the i-th.

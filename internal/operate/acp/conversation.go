@@ -3,11 +3,13 @@ package acp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/client"
@@ -40,31 +42,43 @@ type conversation struct {
 }
 
 // follow opens a conversation. It calls history, if it is not nil, with the stored messages
-// before the first update.
-func (a *Agent) follow(ctx context.Context, id string, history func([]transcript.Entry)) (*conversation, error) {
+// before the first update. The open question is read after the cursor of the stream, which has the
+// questions of later.
+func (a *Agent) follow(ctx context.Context, id string, history func([]transcript.Entry)) (stored session.Session, err error) {
 	cursor, err := a.o.Server.Now(ctx, id, func(why error) { a.o.Logger.Warn("waiting for the server", "error", why) })
 	if err != nil {
-		return nil, err
+		return stored, err
 	}
 	if history != nil {
 		page, err := a.o.Server.Messages(ctx, id, client.Page{Limit: historyPage})
 		if err != nil {
-			return nil, err
+			return stored, err
 		}
 		history(transcript.Of(page, true))
 		cursor = page.Cursor
 	}
+	if stored, err = a.o.Server.Session(ctx, id); err != nil {
+		return stored, err
+	}
+	open, err := openQuestion(stored)
+	if err != nil {
+		return stored, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.open) >= maxOpen {
-		return nil, fault.New(fault.RateLimited, "%d conversations are open. Close one first.", maxOpen)
+		return stored, fault.New(fault.RateLimited, "%d conversations are open. Close one first.", maxOpen)
 	}
 	c := &conversation{agent: a, id: sdk.SessionId(id), done: make(chan struct{}), changed: make(chan struct{}), withdraw: func() {}}
+	c.state.Question = open
 	var run context.Context
 	run, c.stop = context.WithCancel(a.ctx)
 	a.open[c.id] = c
 	a.wg.Go(func() {
 		defer close(c.done)
+		if open != nil {
+			c.carryOut(Ask{*open})
+		}
 		err := a.o.Server.Events(run, id, cursor, func(f client.Frame) error {
 			c.apply(f.Event)
 			return nil
@@ -77,7 +91,7 @@ func (a *Agent) follow(ctx context.Context, id string, history func([]transcript
 		c.withdraw()
 		c.announce()
 	})
-	return c, nil
+	return stored, nil
 }
 
 // leave follows a conversation no longer.
@@ -204,23 +218,20 @@ func (c *conversation) ask(q Question) {
 	})
 }
 
-// askAgain shows the question that was open when the conversation was opened.
-func (c *conversation) askAgain(request string, pause json.RawMessage) {
-	var stored struct{ Number int }
+// openQuestion returns the question that a conversation waits with, or nil.
+func openQuestion(s session.Session) (*Question, error) {
+	if s.Paused == nil {
+		return nil, nil
+	}
 	var p transcript.Payload
-	if json.Unmarshal(pause, &p) != nil || json.Unmarshal(pause, &stored) != nil {
-		return // a question of a newer version, which other clients can answer
+	raw, err := json.Marshal(s.Paused)
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
 	}
-	q := asked(request, stored.Number, p)
-	c.mu.Lock()
-	known := c.state.Question != nil
-	if !known {
-		c.state.Question = q
+	if err != nil {
+		return nil, fmt.Errorf("read the open question: %w", err)
 	}
-	c.mu.Unlock()
-	if !known {
-		c.carryOut(Ask{*q})
-	}
+	return asked(s.ActiveRequest, s.Paused.Number, p), nil
 }
 
 func (c *conversation) question() *Question {

@@ -85,15 +85,9 @@ func (s *service) waiting(why error) { s.program.Send(Outage{Reason: fault.ToWir
 
 func modelOf(s session.Session) string { return strings.TrimSpace(s.Model + " " + s.Effort) }
 
-// open loads the newest messages of a conversation.
+// open loads the newest messages of a conversation, and then its questions: the stream after the
+// messages has the questions of later.
 func (s *service) open(id string) Opened {
-	var stored struct {
-		session.Session
-		Questions []session.TaskQuestion
-	}
-	if err := s.o.Server.Call(s.ctx, "GET", "/sessions/"+url.PathEscape(id), nil, &stored); err != nil {
-		return Opened{Err: err}
-	}
 	history, err := s.o.Server.Messages(s.ctx, id, client.Page{Limit: historyPage})
 	if err == nil && history.Cursor == "" {
 		if history.Cursor, err = s.o.Server.Now(s.ctx, id, s.waiting); err == nil {
@@ -101,6 +95,13 @@ func (s *service) open(id string) Opened {
 		}
 	}
 	if err != nil {
+		return Opened{Err: err}
+	}
+	var stored struct {
+		session.Session
+		Questions []session.TaskQuestion
+	}
+	if err := s.o.Server.Call(s.ctx, "GET", "/sessions/"+url.PathEscape(id), nil, &stored); err != nil {
 		return Opened{Err: err}
 	}
 	opened := Opened{Session: id, Title: stored.Title, Model: modelOf(stored.Session), Cursor: history.Cursor, History: transcript.Of(history, true)}
