@@ -86,6 +86,26 @@ func TestListsAreLoadedOneAtATime(t *testing.T) {
 	}
 }
 
+// A connection that is lost silently does not end. A list that waits for it is loaded again later.
+func TestAListIsLoadedAgainAfterALoadWithoutAnAnswer(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	f := newFake(t)
+	f.conversation("Talk")
+	never := make(chan struct{})
+	defer close(never)
+	f.set(func() {
+		f.views.tasks = []object{{"id": "t1", "sessionId": "s1", "kind": "command", "description": "tests", "state": "completed", "createdAt": 1, "endedAt": 2}}
+		f.late = map[string]chan struct{}{"GET /tasks": never}
+	})
+	p := webuitest.Open(t, "about:blank", 1000, 700)
+	const soon = "{ const after = AbortSignal.timeout; AbortSignal.timeout = (ms) => after.call(AbortSignal, ms / 100); }"
+	p.Before(soon, f.url("#/tasks"))
+	p.Shows("#view-problem", "Cannot reach Lilac. Check that it is running.")
+	f.emit("background_task.completed", object{"taskId": "t1"})
+	p.Until("the tasks are there", "document.querySelector('[data-task=t1]')")
+}
+
 // The list is updated even if events arrive without a pause.
 func TestListIsUpdatedUnderLoad(t *testing.T) {
 	effort.SkipDetail(t)

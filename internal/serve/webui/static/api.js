@@ -32,11 +32,15 @@ export async function failureOf(response) {
   });
 }
 
-async function call(method, path, body, { headers = {}, signal } = {}) {
+// How long a read may take, in milliseconds. Otherwise, a connection that was lost silently would
+// keep a view from ever loading again.
+const readWithin = 60_000;
+
+async function call(method, path, body, { headers = {}, signal, within = method === 'GET' ? readWithin : 0 } = {}) {
   let response;
   try {
     response = await fetch(path, {
-      method, signal, cache: 'no-store', credentials: 'same-origin',
+      method, signal: signal ?? (within ? AbortSignal.timeout(within) : undefined), cache: 'no-store', credentials: 'same-origin',
       headers: { ...(body === undefined ? {} : { 'Content-Type': 'application/json' }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
@@ -97,8 +101,9 @@ export const chooseModel = (id, choice) => call('PATCH', session(id), choice);
 export const models = () => call('GET', '/models');
 export const deleteSession = (id) => call('DELETE', session(id));
 export const search = (q, before, signal) => call('GET', `/search${query({ q, before, limit: 30 })}`, undefined, { signal });
-// messages also returns the output so far of running requests, as frames.
-export const messages = (id) => call('GET', `${session(id)}/messages?html=1&replay=1&limit=${pageSize}`);
+// messages also returns the output so far of running requests, as frames. They may be long, and
+// the connection slow.
+export const messages = (id) => call('GET', `${session(id)}/messages?html=1&replay=1&limit=${pageSize}`, undefined, { within: 0 });
 // storedMessages works even while the server has no connection to the bus.
 export const storedMessages = (id) => call('GET', `${session(id)}/messages${query({ html: 1, limit: pageSize })}`);
 export const olderMessages = (id, before, limit = pageSize) => call('GET', `${session(id)}/messages${query({ html: 1, limit, before })}`);
