@@ -106,7 +106,7 @@ func (a *Agent) NewSession(ctx context.Context, p sdk.NewSessionRequest) (sdk.Ne
 	if err != nil {
 		return sdk.NewSessionResponse{}, failure(err)
 	}
-	if _, err := a.follow(ctx, created.ID, nil); err != nil {
+	if _, err := a.follow(ctx, sdk.SessionId(created.ID), nil); err != nil {
 		return sdk.NewSessionResponse{}, failure(err)
 	}
 	return sdk.NewSessionResponse{SessionId: sdk.SessionId(created.ID), ConfigOptions: a.choices(ctx, created)}, nil
@@ -114,7 +114,7 @@ func (a *Agent) NewSession(ctx context.Context, p sdk.NewSessionRequest) (sdk.Ne
 
 // LoadSession opens a conversation and shows its messages.
 func (a *Agent) LoadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk.LoadSessionResponse, error) {
-	stored, err := a.reopen(ctx, p.SessionId, func(entries []transcript.Entry) {
+	stored, err := a.follow(ctx, p.SessionId, func(entries []transcript.Entry) {
 		for i, e := range entries {
 			for _, update := range replayed(e, i) {
 				a.show(p.SessionId, update)
@@ -129,16 +129,11 @@ func (a *Agent) LoadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk.
 
 // ResumeSession opens a conversation without its messages.
 func (a *Agent) ResumeSession(ctx context.Context, p sdk.ResumeSessionRequest) (sdk.ResumeSessionResponse, error) {
-	stored, err := a.reopen(ctx, p.SessionId, nil)
+	stored, err := a.follow(ctx, p.SessionId, nil)
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, failure(err)
 	}
 	return sdk.ResumeSessionResponse{ConfigOptions: a.choices(ctx, stored)}, nil
-}
-
-func (a *Agent) reopen(ctx context.Context, id sdk.SessionId, history func([]transcript.Entry)) (session.Session, error) {
-	a.leave(id)
-	return a.follow(ctx, string(id), history)
 }
 
 // replayed returns the updates that show one part of a stored conversation, the i-th.

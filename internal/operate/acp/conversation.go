@@ -41,35 +41,38 @@ type conversation struct {
 	withdraw context.CancelFunc
 }
 
-// follow opens a conversation. It calls history, if it is not nil, with the stored messages
-// before the first update. The open question is read after the cursor of the stream, which has the
-// questions of later.
-func (a *Agent) follow(ctx context.Context, id string, history func([]transcript.Entry)) (stored session.Session, err error) {
-	cursor, err := a.o.Server.Now(ctx, id, func(why error) { a.o.Logger.Warn("waiting for the server", "error", why) })
+// follow opens a conversation, also one that is open. It calls history, if it is not nil, with the
+// stored messages before the first update. The open question is read after the cursor of the stream,
+// which has the later questions.
+func (a *Agent) follow(ctx context.Context, id sdk.SessionId, history func([]transcript.Entry)) (stored session.Session, err error) {
+	cursor, err := a.o.Server.Now(ctx, string(id), func(why error) { a.o.Logger.Warn("waiting for the server", "error", why) })
 	if err != nil {
 		return stored, err
 	}
+	var page client.History
 	if history != nil {
-		page, err := a.o.Server.Messages(ctx, id, client.Page{Limit: historyPage})
-		if err != nil {
+		if page, err = a.o.Server.Messages(ctx, string(id), client.Page{Limit: historyPage}); err != nil {
 			return stored, err
 		}
-		history(transcript.Of(page, true))
 		cursor = page.Cursor
 	}
-	if stored, err = a.o.Server.Session(ctx, id); err != nil {
+	if stored, err = a.o.Server.Session(ctx, string(id)); err != nil {
 		return stored, err
 	}
 	open, err := openQuestion(stored)
 	if err != nil {
 		return stored, err
 	}
+	a.leave(id)
+	if history != nil {
+		history(transcript.Of(page, true))
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.open) >= maxOpen {
 		return stored, fault.New(fault.RateLimited, "%d conversations are open. Close one first.", maxOpen)
 	}
-	c := &conversation{agent: a, id: sdk.SessionId(id), done: make(chan struct{}), changed: make(chan struct{}), withdraw: func() {}}
+	c := &conversation{agent: a, id: id, done: make(chan struct{}), changed: make(chan struct{}), withdraw: func() {}}
 	c.state.Question = open
 	var run context.Context
 	run, c.stop = context.WithCancel(a.ctx)
@@ -79,7 +82,7 @@ func (a *Agent) follow(ctx context.Context, id string, history func([]transcript
 		if open != nil {
 			c.carryOut(Ask{*open})
 		}
-		err := a.o.Server.Events(run, id, cursor, func(f client.Frame) error {
+		err := a.o.Server.Events(run, string(id), cursor, func(f client.Frame) error {
 			c.apply(f.Event)
 			return nil
 		})
@@ -115,7 +118,7 @@ func (a *Agent) opened(ctx context.Context, id sdk.SessionId) (*conversation, er
 	if c != nil && c.alive() {
 		return c, nil
 	}
-	if _, err := a.reopen(ctx, id, nil); err != nil {
+	if _, err := a.follow(ctx, id, nil); err != nil {
 		return nil, err
 	}
 	a.mu.Lock()

@@ -100,7 +100,8 @@ type History struct {
 	// unavailable; Waiting then says why.
 	Cursor  string `json:"cursor"`
 	Waiting string `json:"waiting"`
-	// Running are the requests that run. The stream after Cursor repeats their output.
+	// Running are the requests that run, or began while the page was read. The stream after Cursor
+	// has their output from its beginning.
 	Running []string `json:"running"`
 }
 

@@ -86,7 +86,7 @@ func (s *service) waiting(why error) { s.program.Send(Outage{Reason: fault.ToWir
 func modelOf(s session.Session) string { return strings.TrimSpace(s.Model + " " + s.Effort) }
 
 // open loads the newest messages of a conversation, and then its questions: the stream after the
-// messages has the questions of later.
+// messages has the later questions.
 func (s *service) open(id string) Opened {
 	history, err := s.o.Server.Messages(s.ctx, id, client.Page{Limit: historyPage})
 	if err == nil && history.Cursor == "" {

@@ -105,7 +105,7 @@ var notes = map[string]map[string]string{
 		"messages": `"items":{"$ref":"#/components/schemas/Message"}`,
 		"files":    `"description":"The files of the requests of these messages and of running requests."`,
 		"cursor":   `"description":"Pass it to /events to continue, with the output of running requests from its beginning. Empty while the bus is unavailable."`,
-		"running":  `"description":"The requests whose output /events brings from its beginning, after the cursor."`,
+		"running":  `"description":"The requests that run, or began while this was read: /events has their output from its beginning, after the cursor."`,
 		"waiting":  `"description":"Why there is no cursor."`,
 	},
 	"pauseAnswer": {"pause": `"description":"The number of the question that is answered."`},

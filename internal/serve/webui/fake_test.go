@@ -56,9 +56,10 @@ type fake struct {
 	answers []string
 	// held, if not nil, blocks the responses with messages until it is closed.
 	held chan struct{}
-	// waiting is the number of calls that held blocks.
+	// waiting is the number of calls that held or late blocks.
 	waiting int
-	// late holds back the next response to a route until it is closed: the response has what was true before.
+	// late has a channel for each route whose next response is delayed: the fake makes the response at
+	// once, and sends it when the channel is closed.
 	late map[string]chan struct{}
 	// making, if not nil, blocks the creation of conversations until it is closed.
 	making chan struct{}
@@ -290,7 +291,7 @@ func (f *fake) routes() http.Handler {
 	return mux
 }
 
-// holdBack waits if the response to a route is to be late.
+// holdBack waits if the next response to a route is delayed.
 func (f *fake) holdBack(route string) {
 	f.mu.Lock()
 	late := f.late[route]

@@ -36,28 +36,45 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 	p.Shows("#hint", "Lilac is working. It reads your message at the next step.")
 }
 
+// paused opens a conversation whose request r is paused. The response that has the question is sent
+// when late is closed.
+func paused(t *testing.T, r string) (f *fake, p *webuitest.Tab, late chan struct{}) {
+	f, late = newFake(t), make(chan struct{})
+	f.conversation("Talk")
+	f.set(func() {
+		f.running = []string{r}
+		f.sessions[0]["activeRequest"], f.sessions[0]["paused"] = r, object{"number": 1, "question": "Go on?", "until": 1_760_000_000_000}
+		f.sessions[0]["branch"] = object{"of": "s0", "at": "m0"}
+		f.late = map[string]chan struct{}{"GET /sessions/{id}": late}
+	})
+	f.emit("stream.start", object{"requestId": r})
+	p = webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.until("the conversation is asked for", func() bool { return f.waiting == 1 })
+	return f, p, late
+}
+
+// A question that a background task asks meanwhile does not hide that of the conversation's request.
+func TestALateAnswerBringsItsQuestion(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	f, p, late := paused(t, "web:s1:m0")
+	f.emit("session.paused", object{"requestId": "sub:sub-1:t1", "pause": 1, "question": "The task asks.", "until": 1_760_000_000_000})
+	p.Until("the task's question has come", "document.getElementById('live').textContent === 'The task asks.'")
+	close(late)
+	p.Until("the request asks", "document.querySelector('#transcript .limit')?.innerText.includes('Paused at a limit')")
+}
+
 // An answer of the server that is older than an event does not bring a question back.
 func TestALateAnswerBringsNoQuestionBack(t *testing.T) {
 	effort.SkipDetail(t)
 	t.Parallel()
 	const r = "web:s1:m0"
-	f := newFake(t)
-	f.conversation("Talk")
-	answered := make(chan struct{})
-	f.set(func() {
-		f.running = []string{r}
-		f.sessions[0]["activeRequest"], f.sessions[0]["paused"] = r, object{"number": 1, "question": "Go on?", "until": 1_760_000_000_000}
-		f.sessions[0]["branch"] = object{"of": "s0", "at": "m0"}
-		f.late = map[string]chan struct{}{"GET /sessions/{id}": answered}
-	})
-	f.emit("stream.start", object{"requestId": r})
+	f, p, late := paused(t, r)
 	f.emit("session.paused", object{"requestId": r, "pause": 1, "question": "Go on?", "until": 1_760_000_000_000})
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
-	f.until("the conversation is asked for", func() bool { return f.waiting == 1 })
 	p.Until("it asks", "document.querySelector('.limit')")
 	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "continue"})
 	p.Until("it asks no more", "!document.querySelector('.limit')")
-	close(answered)
+	close(late)
 	p.Until("the late answer is there", "document.querySelector('#branches').children.length > 0")
 	f.text(r, "It goes on.", 0)
 	p.Until("the page has drawn since", "document.querySelector('.answer')?.innerText.includes('It goes on.')")

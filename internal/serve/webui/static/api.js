@@ -101,8 +101,8 @@ export const chooseModel = (id, choice) => call('PATCH', session(id), choice);
 export const models = () => call('GET', '/models');
 export const deleteSession = (id) => call('DELETE', session(id));
 export const search = (q, before, signal) => call('GET', `/search${query({ q, before, limit: 30 })}`, undefined, { signal });
-// messages also returns the output so far of running requests, as frames. They may be long, and
-// the connection slow.
+// messages also returns the output so far of running requests, as frames. It has no time limit,
+// because there may be many megabytes of them.
 export const messages = (id) => call('GET', `${session(id)}/messages?html=1&replay=1&limit=${pageSize}`, undefined, { within: 0 });
 // storedMessages works even while the server has no connection to the bus.
 export const storedMessages = (id) => call('GET', `${session(id)}/messages${query({ html: 1, limit: pageSize })}`);

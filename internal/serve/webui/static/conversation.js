@@ -59,8 +59,6 @@ export class Conversation {
     // loads counts the attempts to load messages; newest is the last attempt.
     this.loads = 0;
     this.newest = null;
-    // pauses counts the events about questions of requests.
-    this.pauses = 0;
     // The message to scroll to. A newer target replaces it.
     this.wanted = '';
     // Events are buffered here while messages load.
@@ -220,12 +218,11 @@ export class Conversation {
     this.apply(early);
     this.schedule();
     this.outcomes(this.state, api.pageSize);
-    const { pauses } = this;
     this.asks.load().then((session) => {
       if (mine !== this.turn || !session) return;
       get('branches').replaceChildren(...branches.lines(session));
-      if (!session.paused || pauses !== this.pauses) return; // an event since then is newer
-      reduce.paused(this.state, session.activeRequest, session.paused);
+      if (!session.paused) return;
+      reduce.storedQuestion(this.state, session.activeRequest, session.paused);
       this.schedule();
     });
   }
@@ -249,7 +246,6 @@ export class Conversation {
         announce(event.payload);
         check ||= reduce.withdrawn(this.state, event.payload);
       }
-      if (type === 'session.paused' || type === 'session.resumed') this.pauses++;
       if (type === 'session.paused') get('live').textContent = event.payload.question;
     }
     // No event reports that a queued message was withdrawn.

@@ -315,8 +315,14 @@ export function replayed(state) {
   for (const request of state.requests) if (!isOver(request)) place(state, request);
 }
 
+// storedQuestion sets the question that was stored for a request, unless an event about its questions has
+// come: the event may be newer.
+export function storedQuestion(state, requestId, question) {
+  if (state.byId.get(requestId)?.paused === undefined) paused(state, requestId, question);
+}
+
 // paused sets or clears the question that a request is paused with.
-export function paused(state, requestId, question) {
+function paused(state, requestId, question) {
   const request = state.byId.get(requestId);
   if (!request || isOver(request)) return;
   request.paused = question;

@@ -43,8 +43,8 @@ export async function fill(kept, load, before = '') {
   Object.assign(kept, { rows: found, next });
 }
 
-// oneAtATime returns a function that calls load, but never while an earlier call runs: another
-// call follows then. Otherwise, a slow old answer would replace a newer one.
+// oneAtATime returns a function that calls load. While a call of load runs, further ones wait, and
+// one call after it serves them all. Otherwise, a slow old answer would replace a newer one.
 export function oneAtATime(load) {
   let running = null;
   let next = null;
@@ -61,8 +61,9 @@ export function oneAtATime(load) {
 }
 
 // refresh calls load immediately, shortly after an event whose type matches concerns,
-// and every so many milliseconds while load returns true, until the view is closed. Its
-// result has now, which calls load at once.
+// and every so many milliseconds while load returns true, until the view is closed. It never
+// calls load twice at a time. It returns soon(ms), which plans a call, now(), which makes one and
+// waits for it, and close().
 export function refresh(page, load, concerns, every, wait = 200) {
   let closed = false;
   let timer = 0;

@@ -20,7 +20,7 @@ export function requestOf(state, id, initial) {
   if (!request) {
     request = {
       id, state: initial, blocks: [], files: [], end: 0, tools: 0, at: 0,
-      provisional: false, stored: false, untold: false, waiting: [], paused: null, usage: null, reason: null,
+      provisional: false, stored: false, untold: false, waiting: [], paused: undefined, usage: null, reason: null,
     };
     state.byId.set(id, request);
     state.requests.push(request);
