@@ -54,7 +54,6 @@ func TestARequestSaysWhyItWasMade(t *testing.T) {
 		"an active session": {router.Active, func(w *world) {
 			w.say("1", "7", "hello", surface.Facts{})
 			w.settled()
-			w.now.Add(60_000)
 			w.say("2", "8", "<@900> hello", mentioned)
 		}, []router.RequestFacts{facts(router.TriggerMention, router.Active, "8", "1", "2")}},
 		"an interruption": {router.Mention, func(w *world) {

@@ -45,9 +45,11 @@ type world struct {
 	roles     map[string][]string
 	svc       *router.Service
 	ran       map[string]bool
-	now       atomic.Int64
-	ids       atomic.Int64
-	stop      func()
+	// now stands still until a test advances it. A burst waits for it; so stop the router
+	// first, unless the test is about the burst's release.
+	now  atomic.Int64
+	ids  atomic.Int64
+	stop func()
 }
 
 // budget records what was spent. Only the database's writer, and the test after the
