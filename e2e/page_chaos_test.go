@@ -26,7 +26,7 @@ const (
 )
 
 // people is a user with two tabs who types, clicks, and reloads while the program is killed and
-// restarted.
+// restarted. The program pauses at random, as on a busy machine.
 type people struct {
 	t      *testing.T
 	s      *e2e.Server
@@ -165,7 +165,7 @@ func TestWhateverPeopleDoOnThePage(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for seed := range seeds {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				p := &people{t: t, s: e2e.Start(t, bus(t)...), rnd: rand.New(rand.NewPCG(seed, 7)), up: true}
+				p := &people{t: t, s: e2e.Start(t, append(bus(t), "LILAC_DELAYS=1")...), rnd: rand.New(rand.NewPCG(seed, 7)), up: true}
 				defer func() {
 					if t.Failed() {
 						t.Log(strings.Join(p.trace, "\n"))

@@ -6,13 +6,14 @@
 #   bash deploy/release/image.sh               # with the base images of the registry
 #   bash deploy/release/image.sh --own-bases   # without a registry, as root on Debian
 #
-# QEMU runs the image that is not for this machine's processor. Go compiles without it, so only
-# apt-get and the checks are slow. Register QEMU with the packages qemu-user-static and
-# binfmt-support; as root without systemd, this script registers it until its end.
+# QEMU runs the image that is not for this machine's processor; Go compiles without it. Register
+# QEMU with the packages qemu-user-static and binfmt-support; as root without systemd, this
+# script registers it until its end.
 #
-# With --own-bases, the base images are made of Debian's packages and of this machine's Go, and
-# the build uses this machine's Go cache. It needs podman, runc, curl, mmdebstrap, and
-# arch-test. Images are kept in a directory that is removed at the end.
+# With --own-bases, the base images are made of Debian's packages and of this machine's Go. The
+# packages for the other processor are only unpacked: in QEMU, apt-get takes minutes. The build
+# uses this machine's Go cache. It needs podman, runc, curl, mmdebstrap, and arch-test. Images are
+# kept in a directory that is removed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 own_bases=
@@ -87,14 +88,21 @@ if [[ -n $own_bases ]]; then
 	go mod download
 fi
 
-# Every file of the bases costs time in QEMU. Like the slim images of the registry, they have no
-# documentation and no translations; besides, they have only the packages that apt-get needs.
-slim=(--dpkgopt=path-exclude=/usr/share/{doc,man,locale}/\* --aptopt='Acquire::Languages "none"')
+# Like the slim images of the registry, the bases have no documentation and no translations;
+# besides, they have only the packages that apt-get needs.
+slim=(--variant=apt --dpkgopt=path-exclude=/usr/share/{doc,man,locale}/\* --aptopt='Acquire::Languages "none"')
+# The base for the other processor has the packages of the image already, and an apt-get that does
+# nothing.
+packages=$(sed -n 's/.*apt-get install .* --no-install-recommends \(.*\) \\$/\1/p' deploy/Containerfile)
+unpacked=(--variant=extract --include='?essential' --include="$packages"
+	--extract-hook='printf "#!/bin/sh\n" >"$1/usr/bin/apt-get" && chmod 755 "$1/usr/bin/apt-get"')
 
 # make_base ARCH makes the base images of an architecture. The one with Go runs on this machine;
 # the podman of Debian 12 finds it only under the architecture that is built.
 make_base() {
-	mmdebstrap --quiet --variant=apt "${slim[@]}" --architectures="$1" bookworm "$work/$1.tar"
+	local variant=("${unpacked[@]}")
+	if [[ $1 == "$own" ]]; then variant=("${slim[@]}"); fi
+	mmdebstrap --quiet "${variant[@]}" --architectures="$1" bookworm "$work/$1.tar"
 	podman import --quiet --os linux --arch "$1" "$work/$1.tar" docker.io/library/debian:bookworm-slim >/dev/null
 	podman import --quiet --os linux --arch "$1" --change ENV=PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		--change ENV=GOPATH=/go --change ENV=GOTOOLCHAIN=local \

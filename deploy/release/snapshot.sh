@@ -12,6 +12,7 @@ export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 
-(cd tools/release && go build -ldflags "-s -w" -o "$tools/" tool)
+# They are not optimized, which would take longer than they run.
+(cd tools/release && go build -gcflags 'all=-N -l' -gcflags 'std=' -ldflags "-s -w" -o "$tools/" tool)
 PATH=$tools:$PATH goreleaser release --snapshot --clean
 go run ./deploy/release/artifacts dist

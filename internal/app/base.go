@@ -70,7 +70,7 @@ func (c *cores) isPlatform(client string) bool {
 func (b *base) openStore(ctx context.Context, published func([]event.Event)) (err error) {
 	b.warnOfLostDatabase()
 	b.db, err = db.Open(ctx, db.Options{
-		Dir: b.Config.DataDir, URL: b.databaseURL(), Lease: b.lease, Logger: b.Logger, OnCommit: b.Seams.onCommit(b.Config.DataDir), OnPublish: published, OnRoundTrip: b.Seams.OnRoundTrip, OnPlan: b.Seams.OnPlan,
+		Dir: b.Config.DataDir, URL: b.databaseURL(), Lease: b.lease, Logger: b.Logger, OnCommit: b.Seams.onCommit(b.Config.DataDir), OnPublish: published, OnRead: b.Seams.OnRead, OnRoundTrip: b.Seams.OnRoundTrip, OnPlan: b.Seams.OnPlan,
 		Migrations: b.migrations(),
 	})
 	if err != nil {

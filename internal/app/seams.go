@@ -23,6 +23,8 @@ import (
 type Seams struct {
 	// OnCommit runs around every commit, with true after it; see [db.Options].
 	OnCommit func(dataDir string) func(done bool)
+	// OnRead runs before every read; see [db.Options].
+	OnRead func()
 	// OnRoundTrip is called for every round trip to PostgreSQL; see [db.Options].
 	OnRoundTrip func(statements []string)
 	// OnPlan is called with the plan of each statement on SQLite; see [db.Options].

@@ -66,6 +66,8 @@ type Options struct {
 	// OnCommit is called around every commit, first with false and then with true.
 	// Crash tests end the process there.
 	OnCommit func(done bool)
+	// OnRead is called before every read. Tests pause there.
+	OnRead func()
 	// OnRoundTrip is called for every round trip to a database server, to count them, with the
 	// statements that travel.
 	OnRoundTrip func(statements []string)
@@ -129,6 +131,9 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	}
 	if opt.OnCommit == nil {
 		opt.OnCommit = func(bool) {}
+	}
+	if opt.OnRead == nil {
+		opt.OnRead = func() {}
 	}
 	if opt.OnPublish == nil {
 		opt.OnPublish = func([]event.Event) {}

@@ -26,6 +26,7 @@ func (d *DB) Read(ctx context.Context, fn func(q Queryer) error) error {
 		return err
 	}
 	defer d.callers.Done()
+	d.opt.OnRead()
 	r := &read{ctx: ctx, fn: fn, err: errGoroutineEnded, done: make(chan struct{})}
 	select {
 	case d.reads <- r:

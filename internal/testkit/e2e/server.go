@@ -128,6 +128,7 @@ func (s *Server) Spawn(extra ...string) {
 		"HOME=" + s.Dir,
 		"LILAC_TOKEN=" + Token,
 		"LILAC_WORKSPACE=" + filepath.Join(s.Dir, "workspace"),
+		"LILAC_DELAYS=" + os.Getenv("LILAC_DELAYS"),
 	}, append(s.Env, extra...)...)
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	if err := cmd.Start(); err != nil {

@@ -4,6 +4,7 @@
 //   - LILAC_KILL_AT names the point at which the process kills itself, like kill -9. See kill.go
 //     and kill_platform.go for the points.
 //   - LILAC_WITHOUT lists the safeguards to disable. See weaken.go.
+//   - LILAC_DELAYS=1 makes the program pause at random. See delay.go.
 //   - LILAC_NEXT_VERSION=1 makes the program a later version, which changes a table.
 //   - LILAC_LEASE is the duration of the lease of a database on PostgreSQL.
 //
@@ -40,7 +41,7 @@ func Seams() app.Seams {
 	}
 	return app.Seams{
 		Lease: lease, NextVersion: next, OnPlan: scans.Find(slices.Concat(sqlitebus.Migrations, store.Migrations), endWith),
-		OnCommit: onCommit, HTTP: onAnswer, Calls: onCalls, Runner: onRunnerTables, Inbox: onInbox, Tasks: onTasks, TaskEnds: onTold,
+		OnCommit: onCommit, OnRead: onRead, HTTP: onAnswer, Calls: onCalls, Runner: onRunnerTables, Inbox: onInbox, Tasks: onTasks, TaskEnds: onTold,
 		Recovery: onRecovery, Discord: onDiscord, Router: onRouter, Relay: onRelay, Outbox: onOutbox, Workflows: onWorkflows,
 		Adapter: weakenAdapter, Tools: weakenTools,
 	}

@@ -54,6 +54,9 @@ func kill() {
 func onCommit(dataDir string) func(done bool) {
 	at := killAt()
 	if at == "" {
+		if delaying() {
+			return func(bool) { pause() }
+		}
 		return nil
 	}
 	path := filepath.Join(dataDir, "commits")
@@ -75,6 +78,7 @@ func onCommit(dataDir string) func(done bool) {
 }
 
 func onAnswer(h http.Handler) http.Handler {
+	h = delayed(h)
 	suffix, ok := strings.CutPrefix(killAt(), "answer:")
 	if !ok {
 		return h
