@@ -28,6 +28,9 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 	if e.Type == event.UserQuery || e.Type == event.UserStop {
 		return nil // nothing may wait for messages between people
 	}
+	if some, err := s.someWait(ctx); err != nil || !some {
+		return err
+	}
 	waiting, err := s.waiting(ctx, e)
 	if err != nil {
 		return err
@@ -61,6 +64,32 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 		}
 		return nil
 	})
+}
+
+// eventWaits is whether workflows wait for events, after a number of saved workflows.
+type eventWaits struct {
+	saves int64
+	some  bool
+}
+
+// someWait reports whether a workflow may wait for an event. Mostly none does, and then an
+// event costs no read. Only a transaction can tell: a workflow is counted before it is
+// committed, and in a later transaction it is visible or undone.
+func (s *Service) someWait(ctx context.Context) (some bool, err error) {
+	if w := s.eventWaits.Load(); w != nil && w.saves == s.saves.Load() {
+		return w.some, nil
+	}
+	err = s.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		saves := s.saves.Load()
+		ids, err := s.o.Waits.WaitingForEvents(tx, "")
+		if err != nil {
+			return err
+		}
+		some = len(ids) > 0
+		tx.AfterCommit(func() { s.eventWaits.Store(&eventWaits{saves, len(ids) > 0}) })
+		return nil
+	})
+	return some, err
 }
 
 // waiter is a task that waits for events.

@@ -1,15 +1,19 @@
 package workflow_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/store"
 	"lilac/internal/testkit/logtest"
 )
 
@@ -59,6 +63,91 @@ func TestConditionsThatTakeTooLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+// countedWaits counts how often somebody asks who waits for events.
+type countedWaits struct {
+	workflow.Waits
+	asked atomic.Int64
+}
+
+func (c *countedWaits) WaitingForEvents(q db.Queryer, sessionID string) ([]string, error) {
+	c.asked.Add(1)
+	return c.Waits.WaitingForEvents(q, sessionID)
+}
+
+func TestEventsCostNoReadWhileNoWorkflowWaitsForOne(t *testing.T) {
+	w := newWorld(t)
+	waits := &countedWaits{Waits: store.WorkflowWaits{}}
+	w.close()
+	w.weaken = func() (workflow.Table, workflow.Waits) { return store.Workflows{}, waits }
+	w.open()
+	events := 0
+	observe := func() {
+		events++
+		if err := w.svc.Observe(t.Context(), event.EnvEvent{ID: fmt.Sprint(events), Type: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := func(want int64) {
+		t.Helper()
+		if got := waits.asked.Swap(0); got != want {
+			t.Errorf("%d questions who waits, want %d", got, want)
+		}
+	}
+	for range 5 {
+		observe()
+	}
+	asked(1)
+
+	w.submit(definition("w", "", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}})))
+	observe()
+	asked(2)
+	if got := w.get("w"); got.State != workflow.Resolved {
+		t.Errorf("the workflow is %s, want resolved", got.State)
+	}
+	for range 5 {
+		observe()
+	}
+	asked(1)
+}
+
+// slowTable waits after it has saved a workflow, within the transaction.
+type slowTable struct {
+	workflow.Table
+	saved func()
+}
+
+func (t slowTable) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
+	defer t.saved()
+	return t.Table.SaveWorkflow(tx, w)
+}
+
+func TestAnEventReachesAWaitThatIsJustBeingCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		commit := make(chan struct{})
+		w.close()
+		w.weaken = func() (workflow.Table, workflow.Waits) {
+			return slowTable{store.Workflows{}, func() { <-commit }}, store.WorkflowWaits{}
+		}
+		w.open()
+		observe := func(id string) {
+			if err := w.svc.Observe(context.Background(), event.EnvEvent{ID: id, Type: "x"}); err != nil {
+				t.Error(err)
+			}
+		}
+		observe("1") // nothing waits, which is remembered
+		go w.submit(definition("w", "", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}})))
+		synctest.Wait()
+		go observe("2")
+		synctest.Wait()
+		close(commit)
+		synctest.Wait()
+		if got := w.get("w"); got.State != workflow.Resolved {
+			t.Errorf("the workflow is %s, want resolved", got.State)
+		}
+	})
 }
 
 // A machine that was busy with something else is no reason to miss an event.

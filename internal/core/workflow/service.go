@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,6 +64,9 @@ type Service struct {
 	core      kernel.Core[string, Workflow, Input, Effect]
 	// wakeup wakes the timer. It holds one signal, because a second would add nothing.
 	wakeup chan struct{}
+	// saves counts the saved workflows, in their transactions.
+	saves      atomic.Int64
+	eventWaits atomic.Pointer[eventWaits]
 }
 
 // New returns a service.
@@ -357,6 +361,7 @@ func (s *Service) save(tx *db.Tx, id string, _, after Workflow) error {
 	if after.State == "" && after.CreatedAt == 0 {
 		return nil // it was refused
 	}
+	s.saves.Add(1)
 	if err := s.o.Table.SaveWorkflow(tx, after); err != nil {
 		return fmt.Errorf("save workflow %s: %w", id, err)
 	}
