@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"lilac/internal/foundation/text"
@@ -31,6 +33,13 @@ type Project struct {
 // link that leads out of the workspace, and everything else that is not a plain file, counts as
 // missing, like a file that cannot be read.
 func ReadProject(workspace string) Project {
+	// Mostly there is none, and to look costs less than to open the directory.
+	if !slices.ContainsFunc(ProjectFiles, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(workspace, name))
+		return err == nil
+	}) {
+		return Project{}
+	}
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return Project{}

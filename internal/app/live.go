@@ -1,7 +1,7 @@
 package app
 
 import (
-	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -37,7 +37,7 @@ type inForce struct {
 	choice config.ModelChoice
 
 	mu     sync.Mutex // guards chosen
-	chosen map[string][]fallback.Candidate
+	chosen map[[6]string][]fallback.Candidate
 }
 
 // maxChosen bounds the selections whose candidates are kept: people can choose any model of a
@@ -46,7 +46,8 @@ const maxChosen = 100
 
 // candidates returns those of a selection. It keeps them, because every request needs them.
 func (f *inForce) candidates(s config.Selection, build func([]config.ModelChoice) []fallback.Candidate) ([]fallback.Candidate, error) {
-	key := fmt.Sprintf("%q", []any{s.Model, s.Effort, s.Channel.Model, s.Channel.Effort, s.Agent.Model, s.Agent.Effort})
+	const between = "\x00" // no name contains it
+	key := [6]string{s.Model, s.Effort, strings.Join(s.Channel.Model, between), s.Channel.Effort, strings.Join(s.Agent.Model, between), s.Agent.Effort}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known, ok := f.chosen[key]; ok {
@@ -57,7 +58,7 @@ func (f *inForce) candidates(s config.Selection, build func([]config.ModelChoice
 		return nil, err
 	}
 	if f.chosen == nil || len(f.chosen) >= maxChosen {
-		f.chosen = map[string][]fallback.Candidate{}
+		f.chosen = map[[6]string][]fallback.Candidate{}
 	}
 	f.chosen[key] = build(choices)
 	return f.chosen[key], nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strconv"
 )
 
 // maxCount is more tokens than one answer can use. A larger number is an error of
@@ -17,8 +18,13 @@ type Count int64
 
 // UnmarshalJSON accepts any value and never fails.
 func (c *Count) UnmarshalJSON(raw []byte) error {
+	raw = bytes.Trim(raw, `"`)
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil { // nearly always, and the decoder below needs a deep stack
+		*c = Count(min(max(n, 0), maxCount))
+		return nil
+	}
 	var n float64
-	_ = json.Unmarshal(bytes.Trim(raw, `"`), &n) // zero if it is not a number
+	_ = json.Unmarshal(raw, &n) // zero if it is not a number
 	*c = Count(min(max(n, 0), maxCount))
 	return nil
 }
