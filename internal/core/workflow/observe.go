@@ -66,7 +66,8 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 	})
 }
 
-// eventWaits is whether workflows wait for events, after a number of saved workflows.
+// eventWaits says whether a workflow waited for an event when a number of workflows had been
+// saved.
 type eventWaits struct {
 	saves int64
 	some  bool

@@ -138,7 +138,11 @@ func TestAnEventReachesAWaitThatIsJustBeingCommitted(t *testing.T) {
 			}
 		}
 		observe("1") // nothing waits, which is remembered
-		go w.submit(definition("w", "", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}})))
+		go func() {
+			if err := w.svc.Submit(context.Background(), asker, nil, definition("w", "", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}}))); err != nil {
+				t.Error(err)
+			}
+		}()
 		synctest.Wait()
 		go observe("2")
 		synctest.Wait()

@@ -8,8 +8,8 @@ import (
 )
 
 // delaying reports whether the program pauses at random before reads, around commits, and
-// before requests, as it does on a busy machine. Whatever reads two things one after the
-// other then meets changes between the two.
+// before requests, as it does on a busy machine. Code that reads one thing after another then
+// meets changes between the two.
 func delaying() bool { return os.Getenv("LILAC_DELAYS") != "" }
 
 // pause sleeps: mostly not at all, sometimes a little, and rarely for long.
