@@ -22,7 +22,8 @@ fail() {
 mkdir "$work/schemas"
 (
 	cd ../../tools/helm
-	go build -gcflags 'all=-N -l' -gcflags 'std=' -ldflags "-s -w" -o "$work/" tool # not optimized, which takes longer than they run
+	# To optimize these programs would take longer than they run.
+	go build -gcflags 'all=-N -l' -gcflags 'std=' -ldflags "-s -w" -o "$work/" tool
 	source=$(cd "$work" && GOFLAGS=-mod=mod go mod download -json "k8s.io/kubernetes@v$kubernetes" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
 	go run ./schemas "$source" "$work/schemas"
 )

@@ -94,6 +94,7 @@ slim=(--variant=apt --dpkgopt=path-exclude=/usr/share/{doc,man,locale}/\* --apto
 # The base for the other processor has the packages of the image already, and an apt-get that does
 # nothing.
 packages=$(sed -n 's/.*apt-get install .* --no-install-recommends \(.*\) \\$/\1/p' deploy/Containerfile)
+[[ -n $packages ]] || fail "the packages of deploy/Containerfile cannot be read"
 unpacked=(--variant=extract --include='?essential' --include="$packages"
 	--extract-hook='printf "#!/bin/sh\n" >"$1/usr/bin/apt-get" && chmod 755 "$1/usr/bin/apt-get"')
 

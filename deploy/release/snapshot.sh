@@ -12,7 +12,7 @@ export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 
-# They are not optimized, which would take longer than they run.
+# To optimize these programs would take longer than they run.
 (cd tools/release && go build -gcflags 'all=-N -l' -gcflags 'std=' -ldflags "-s -w" -o "$tools/" tool)
 PATH=$tools:$PATH goreleaser release --snapshot --clean
 go run ./deploy/release/artifacts dist

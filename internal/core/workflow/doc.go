@@ -31,8 +31,11 @@
 // publishes the command and carries it out in one transaction.
 //
 // A Service is safe for concurrent use. Decisions about one workflow are ordered by
-// their transactions; the goroutine of Run owns the timer. The package implements
-// the section on workflows in the system design, and part F of the surface-tools
-// specification. Package app builds it; the router, the outbox, and the callables
-// use it.
+// their transactions; the goroutine of Run owns the timer. The Service keeps in
+// memory only whether a workflow waits for an event, so that most events cost no
+// read.
+//
+// The package implements the section on workflows in the system design, and part F
+// of the surface-tools specification. Package app builds it; the router, the outbox,
+// and the callables use it.
 package workflow

@@ -65,14 +65,14 @@ func TestConditionsThatTakeTooLong(t *testing.T) {
 	}
 }
 
-// countedWaits counts how often somebody asks who waits for events.
+// countedWaits counts the lookups of workflows that wait for events.
 type countedWaits struct {
 	workflow.Waits
-	asked atomic.Int64
+	lookups atomic.Int64
 }
 
 func (c *countedWaits) WaitingForEvents(q db.Queryer, sessionID string) ([]string, error) {
-	c.asked.Add(1)
+	c.lookups.Add(1)
 	return c.Waits.WaitingForEvents(q, sessionID)
 }
 
@@ -89,27 +89,27 @@ func TestEventsCostNoReadWhileNoWorkflowWaitsForOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	asked := func(want int64) {
+	lookups := func(want int64) {
 		t.Helper()
-		if got := waits.asked.Swap(0); got != want {
-			t.Errorf("%d questions who waits, want %d", got, want)
+		if got := waits.lookups.Swap(0); got != want {
+			t.Errorf("%d lookups, want %d", got, want)
 		}
 	}
 	for range 5 {
 		observe()
 	}
-	asked(1)
+	lookups(1)
 
 	w.submit(definition("w", "", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}})))
 	observe()
-	asked(2)
+	lookups(2)
 	if got := w.get("w"); got.State != workflow.Resolved {
 		t.Errorf("the workflow is %s, want resolved", got.State)
 	}
 	for range 5 {
 		observe()
 	}
-	asked(1)
+	lookups(1)
 }
 
 // slowTable waits after it has saved a workflow, within the transaction.

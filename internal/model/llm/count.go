@@ -19,12 +19,12 @@ type Count int64
 // UnmarshalJSON accepts any value and never fails.
 func (c *Count) UnmarshalJSON(raw []byte) error {
 	raw = bytes.Trim(raw, `"`)
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil { // nearly always, and the decoder below needs a deep stack
-		*c = Count(min(max(n, 0), maxCount))
-		return nil
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil { // rarely; the decoder needs a deeper stack
+		var f float64
+		_ = json.Unmarshal(raw, &f) // zero if it is not a number
+		n = int64(min(max(f, 0), maxCount))
 	}
-	var n float64
-	_ = json.Unmarshal(raw, &n) // zero if it is not a number
 	*c = Count(min(max(n, 0), maxCount))
 	return nil
 }

@@ -23,11 +23,12 @@ func pause() {
 	}
 }
 
-// onRead pauses before a read.
-func onRead() {
-	if delaying() {
-		pause()
+// onRead returns the function that pauses before a read, or nil.
+func onRead() func() {
+	if !delaying() {
+		return nil
 	}
+	return pause
 }
 
 // delayed pauses before each request.

@@ -41,7 +41,7 @@ func Seams() app.Seams {
 	}
 	return app.Seams{
 		Lease: lease, NextVersion: next, OnPlan: scans.Find(slices.Concat(sqlitebus.Migrations, store.Migrations), endWith),
-		OnCommit: onCommit, OnRead: onRead, HTTP: onAnswer, Calls: onCalls, Runner: onRunnerTables, Inbox: onInbox, Tasks: onTasks, TaskEnds: onTold,
+		OnCommit: onCommit, OnRead: onRead(), HTTP: onAnswer, Calls: onCalls, Runner: onRunnerTables, Inbox: onInbox, Tasks: onTasks, TaskEnds: onTold,
 		Recovery: onRecovery, Discord: onDiscord, Router: onRouter, Relay: onRelay, Outbox: onOutbox, Workflows: onWorkflows,
 		Adapter: weakenAdapter, Tools: weakenTools,
 	}

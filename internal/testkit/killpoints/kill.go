@@ -53,15 +53,15 @@ func kill() {
 
 func onCommit(dataDir string) func(done bool) {
 	at := killAt()
-	if at == "" {
-		if delaying() {
-			return func(bool) { pause() }
-		}
+	if at == "" && !delaying() {
 		return nil
 	}
 	path := filepath.Join(dataDir, "commits")
 	n := 0
 	return func(done bool) {
+		if delaying() {
+			pause()
+		}
 		stage := "before"
 		if done {
 			stage = "after"
