@@ -1,13 +1,10 @@
 package anthropic
 
 import (
-	"context"
-	"errors"
-	"iter"
+	"net/http"
 	"net/url"
 	"strings"
 
-	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
 )
 
@@ -23,92 +20,44 @@ const (
 	defaultMaxOutput = 8192
 )
 
-// Model calls a Messages endpoint. It is safe for concurrent use.
-type Model struct {
-	o        llm.Options
-	url      string
-	vertex   bool // Google's endpoint, which names the model in its address
-	endpoint *llm.Endpoint
-}
-
-// New returns the model. It does no I/O and reports invalid options on the first call.
-func New(o llm.Options) *Model {
-	o, wire := o.Endpoint(provider, "Anthropic")
+// New returns a model behind a Messages endpoint. It does no I/O and reports invalid options on the
+// first call.
+func New(o llm.Options) *llm.Adapter {
+	o, endpoint := o.Endpoint(provider, "Anthropic")
 	if o.MaxOutputTokens <= 0 {
 		o.MaxOutputTokens = defaultMaxOutput
 	}
 	o.Audio = false // the protocol has no part for recordings
-	if target, ok := vertexURL(o.BaseURL, o.Model); ok {
-		return &Model{o: o, url: target, vertex: true, endpoint: wire}
+	target, vertex := vertexURL(o.BaseURL, o.Model)
+	if !vertex {
+		target = messagesURL(o.BaseURL)
 	}
-	return &Model{o: o, url: messagesURL(o.BaseURL), endpoint: wire}
+	e := &encoder{o: o, vertex: vertex}
+	return &llm.Adapter{Options: o, Endpoint: endpoint, URL: target, Encode: e.encode}
 }
 
-// Info describes the model.
-func (m *Model) Info() llm.Info { return m.o.Info() }
-
-// Stream makes one call.
-func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
-	return m.o.Retry.Stream(ctx, func(ctx context.Context, yield func(llm.Chunk) bool) error {
-		if m.o.APIKey == "" && m.o.BaseURL == "" {
-			return m.endpoint.MissingKey()
-		}
-		if err := m.endpoint.CheckKey(); err != nil {
-			return err
-		}
-		return m.o.Learned.Adapt(func(facts llm.Facts, change llm.Change) (llm.Sent, bool, error) {
-			return m.call(ctx, req, facts, change, yield)
-		})
-	})
+// encoder encodes the requests to one endpoint.
+type encoder struct {
+	o      llm.Options
+	vertex bool // Google's endpoint, which names the model in its address
 }
 
-// call makes one HTTP request. begun reports whether a chunk was passed to yield.
-func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, change llm.Change, yield func(llm.Chunk) bool) (sent llm.Sent, begun bool, err error) {
-	body, prefix, sent, err := m.body(req, facts, change)
-	if err != nil {
-		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
-	}
-	header := m.o.Header()
-	if header.Get("Anthropic-Version") == "" && !m.vertex {
+func (e *encoder) encode(req llm.Request, facts llm.Facts, change llm.Change) (llm.Call, llm.Sent, error) {
+	body, prefix, sent, err := e.body(req, facts, change)
+	return llm.Call{Header: e.header(), Body: body, Decoder: func(out *llm.Output) llm.Decoder {
+		return &decoder{out: out, source: e.o.Source(), prefix: prefix}
+	}}, sent, err
+}
+
+func (e *encoder) header() http.Header {
+	header := e.o.Header()
+	if header.Get("Anthropic-Version") == "" && !e.vertex {
 		header.Set("Anthropic-Version", apiVersion)
 	}
-	if m.o.APIKey != "" && header.Get("Authorization") == "" {
-		header.Set("X-Api-Key", m.o.APIKey)
+	if e.o.APIKey != "" && header.Get("Authorization") == "" {
+		header.Set("X-Api-Key", e.o.APIKey)
 	}
-	d := &decoder{yield: yield}
-	err = m.endpoint.WithSilenceLimit(req.SilenceLimit).Post(ctx, m.url, header, body, func(data []byte) (bool, error) {
-		if err := d.event(data); err != nil {
-			d.stopReason = "" // the answer may be incomplete
-			return false, m.streamError(err)
-		}
-		return !d.abandoned && !d.finished, nil
-	})
-	switch {
-	case d.abandoned:
-		return sent, true, nil
-	case err != nil && (d.stopReason == "" || fault.KindOf(err) != fault.Unavailable):
-		return sent, d.begun, err
-	case !d.finished && d.stopReason == "": // some servers end with the stop reason
-		return sent, d.begun, m.endpoint.StreamCut(nil)
-	}
-	done := d.done(m.o.Source(), prefix)
-	done.WithoutThinking = change.NoReasoning
-	if done.Usage.CostMicros == 0 {
-		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
-	}
-	if !d.abandoned {
-		yield(done)
-	}
-	return sent, true, nil
-}
-
-// streamError returns the fault for an error of the decoder.
-func (m *Model) streamError(err error) error {
-	var refused *llm.ProviderError
-	if errors.As(err, &refused) {
-		return m.endpoint.Fault(*refused)
-	}
-	return m.endpoint.BadAnswer(err)
+	return header
 }
 
 // vertexURL returns the address of a model of Anthropic at Google Vertex: base is that of a

@@ -57,9 +57,9 @@ func (u wireUsage) usage() chat.Usage {
 
 // decoder builds an answer from the events of a stream.
 type decoder struct {
-	yield      func(llm.Chunk) bool
-	abandoned  bool // the caller has stopped reading
-	begun      bool // a chunk was emitted
+	out        *llm.Output
+	source     string // see [llm.Options.Source]
+	prefix     string // the hash of the conversation
 	blocks     []*block
 	usage      wireUsage
 	model      string
@@ -86,16 +86,25 @@ func (b *block) stringField(name string) (s string) {
 	return s
 }
 
-func (d *decoder) emit(c llm.Chunk) {
-	d.begun = true
-	if !d.abandoned {
-		d.abandoned = !d.yield(c)
+// Event implements [llm.Decoder].
+func (d *decoder) Event(data []byte) error {
+	err := d.event(data)
+	if err != nil {
+		d.stopReason = "" // the answer may be incomplete
 	}
+	return err
+}
+
+// Closed implements [llm.Decoder].
+func (d *decoder) Closed() bool { return d.finished }
+
+// End implements [llm.Decoder]. Some servers end with the stop reason.
+func (d *decoder) End(err error) (complete bool, _ error) {
+	return d.stopReason != "" || err == nil && d.finished, err
 }
 
 // event decodes the data of one event. As the protocol requires, it ignores events of
-// other types, such as ping and future ones. It returns a *llm.ProviderError that the event
-// reports, or an error about the event itself.
+// other types, such as ping and future ones.
 func (d *decoder) event(data []byte) error {
 	if llm.IsKeepAlive(data) {
 		return nil
@@ -216,7 +225,7 @@ func (d *decoder) startBlock(index int, fields map[string]json.RawMessage) error
 		if raw := inputPiece(fields["input"]); raw != "{}" {
 			b.given = raw
 		}
-		d.emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: b.stringField("id"), ToolName: b.stringField("name")})
+		d.out.Emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: b.stringField("id"), ToolName: b.stringField("name")})
 	}
 	return nil
 }
@@ -270,7 +279,7 @@ func (d *decoder) blockOf(index int, kind string) (*block, error) {
 func (d *decoder) appendText(b *block, kind llm.ChunkKind, s string) {
 	if s = b.joiner.Add(s); s != "" {
 		b.text.WriteString(s)
-		d.emit(llm.Chunk{Kind: kind, Text: s})
+		d.out.Emit(llm.Chunk{Kind: kind, Text: s})
 	}
 }
 
@@ -296,7 +305,7 @@ func (d *decoder) applyDelta(index int, delta map[string]json.RawMessage) error 
 		}
 		b.input.WriteString(piece)
 		if b.kind == "tool_use" {
-			d.emit(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: b.stringField("id"), ToolName: b.stringField("name"), Text: piece})
+			d.out.Emit(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: b.stringField("id"), ToolName: b.stringField("name"), Text: piece})
 		}
 	}
 	return nil
@@ -315,8 +324,8 @@ func fieldsOf(raw json.RawMessage) (fields map[string]json.RawMessage) {
 	return fields
 }
 
-// done returns the last chunk.
-func (d *decoder) done(source, prefix string) llm.Chunk {
+// Done implements [llm.Decoder].
+func (d *decoder) Done() llm.Chunk {
 	d.flush()
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
 	slices.SortStableFunc(d.blocks, func(a, b *block) int { return a.index - b.index })
@@ -326,7 +335,7 @@ func (d *decoder) done(source, prefix string) llm.Chunk {
 		}
 	}
 	if slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return len(p.ProviderOptions) > 0 }) {
-		m = llm.WithSource(m, source, prefix)
+		m = llm.WithSource(m, d.source, d.prefix)
 	}
 	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: d.usage.usage(), Stop: d.stopReasonOf(m), Model: d.model}
 }
@@ -341,10 +350,10 @@ func (d *decoder) flush() {
 			b.input.WriteString(rest)
 		case b.kind == "thinking":
 			b.text.WriteString(rest)
-			d.emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: rest})
+			d.out.Emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: rest})
 		default:
 			b.text.WriteString(rest)
-			d.emit(llm.Chunk{Kind: llm.ChunkText, Text: rest})
+			d.out.Emit(llm.Chunk{Kind: llm.ChunkText, Text: rest})
 		}
 	}
 }

@@ -31,22 +31,14 @@ var ephemeral = object{"type": "ephemeral"}
 
 // body encodes a request in the dialect that the facts describe, and lists what it sends.
 // prefix is the hash of the conversation.
-func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) (encoded []byte, prefix string, sent llm.Sent, err error) {
-	sent = llm.Sent{MaxOutputTokens: m.o.MaxOutputTokens}
-	if req.MaxOutputTokens > 0 {
-		sent.MaxOutputTokens = req.MaxOutputTokens
-	}
-	for _, most := range []int{facts.MaxOutputTokens, change.MaxOutputTokens} {
-		if most > 0 {
-			sent.MaxOutputTokens = min(sent.MaxOutputTokens, most)
-		}
-	}
-	w := writer{source: m.o.Source(), facts: facts, images: m.o.Images && !facts.NoMedia, pdfs: m.o.PDFs && !facts.NoMedia, noReasoning: change.NoReasoning}
+func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) (encoded []byte, prefix string, sent llm.Sent, err error) {
+	sent = llm.Sent{MaxOutputTokens: e.o.OutputLimit(req, facts, change)}
+	w := writer{source: e.o.Source(), facts: facts, accepted: e.o.Accepted(facts), noReasoning: change.NoReasoning}
 	system, messages := w.convertMessages(req)
 	sent.Media = w.media > 0
 	markCacheBreakpoints(messages)
-	body := object{"model": m.o.Model, "max_tokens": sent.MaxOutputTokens, "stream": true, "messages": messages}
-	if m.vertex {
+	body := object{"model": e.o.Model, "max_tokens": sent.MaxOutputTokens, "stream": true, "messages": messages}
+	if e.vertex {
 		delete(body, "model")
 		body["anthropic_version"] = vertexVersion
 	}
@@ -65,11 +57,11 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) (encod
 		tools[len(tools)-1]["cache_control"] = ephemeral
 		body["tools"] = tools
 	}
-	m.tune(body, sent.MaxOutputTokens)
+	e.tune(body, sent.MaxOutputTokens)
 	if continuesWithoutThinking(messages) {
 		omitThinkingBudget(body)
 	}
-	for name, v := range m.o.Body {
+	for name, v := range e.o.Body {
 		body[name] = v
 	}
 	systemBlocks, _ := body["system"].([]object)
@@ -90,8 +82,8 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) (encod
 // minThinking is the smallest thinking budget that the protocol accepts, in tokens.
 const minThinking = 1024
 
-func (m *Model) tune(body object, limit int) {
-	t := m.o.Tuning
+func (e *encoder) tune(body object, limit int) {
+	t := e.o.Tuning
 	if t.Effort != "" && t.Effort != "none" {
 		body["output_config"] = object{"effort": t.Effort}
 		if t.ThinkingTokens == 0 {
@@ -101,12 +93,7 @@ func (m *Model) tune(body object, limit int) {
 	if budget := min(t.ThinkingTokens, limit-1); budget >= minThinking {
 		body["thinking"] = object{"type": "enabled", "budget_tokens": budget}
 	}
-	if t.Temperature != nil {
-		body["temperature"] = *t.Temperature
-	}
-	if t.TopP != nil {
-		body["top_p"] = *t.TopP
-	}
+	llm.SetSampling(body, t)
 }
 
 // continuesWithoutThinking reports whether the call continues an answer whose thinking was
@@ -145,8 +132,7 @@ func markCacheBreakpoints(messages []wireMessage) {
 type writer struct {
 	source      string // see [llm.Options.Source]
 	facts       llm.Facts
-	images      bool // the model accepts images
-	pdfs        bool // and documents
+	accepted    llm.Accepted
 	noReasoning bool // omit the reasoning of earlier answers
 	media       int  // the number of images and documents written
 	prefix      prefixHash
@@ -242,10 +228,10 @@ func (w *writer) mediaBlock(media llm.Media) object {
 	}
 	text, isText := media.Text()
 	switch {
-	case source != nil && media.IsImage() && w.images && len(media.Base64) <= maxImageBase64:
+	case source != nil && media.IsImage() && w.accepted.Images && len(media.Base64) <= maxImageBase64:
 		w.media++
 		return object{"type": "image", "source": source}
-	case source != nil && media.Type == "application/pdf" && w.pdfs:
+	case source != nil && media.Type == "application/pdf" && w.accepted.PDFs:
 		w.media++
 		block := object{"type": "document", "source": source}
 		if media.Filename != "" {

@@ -93,7 +93,7 @@ func IsSilent(err error) bool {
 
 // Post sends body as JSON and passes the data of each event of the response to each, until
 // it returns false or an error. The end of the stream is not an error: only the adapter
-// knows whether the answer is complete (see [Endpoint.StreamCut]).
+// knows whether the answer is complete (see [Endpoint.streamCut]).
 func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, body []byte, each func(data []byte) (more bool, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -132,11 +132,11 @@ func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, 
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, errTooLarge):
-			return w.BadAnswer(err)
+			return w.badAnswer(err)
 		case err != nil && context.Cause(ctx) == errSilent:
 			return w.connectionError(ctx, err, "")
 		case err != nil:
-			return w.StreamCut(err)
+			return w.streamCut(err)
 		}
 		watch.limit = positiveOr(w.Silence, DefaultSilence)
 		more, err := each(data)
@@ -206,8 +206,8 @@ func (w *Endpoint) connectionError(ctx context.Context, err error, format string
 	return fault.Wrap(fault.Unavailable, err, format, args...)
 }
 
-// StreamCut returns the error of a stream that ended before the answer was complete.
-func (w *Endpoint) StreamCut(err error) error {
+// streamCut returns the error of a stream that ended before the answer was complete.
+func (w *Endpoint) streamCut(err error) error {
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
@@ -217,21 +217,21 @@ func (w *Endpoint) StreamCut(err error) error {
 	}
 }
 
-// BadAnswer returns the error of an answer that violates the protocol.
-func (w *Endpoint) BadAnswer(err error) error {
+// badAnswer returns the error of an answer that violates the protocol.
+func (w *Endpoint) badAnswer(err error) error {
 	return &fault.Error{
 		Kind: fault.Unavailable, Code: CodeBadAnswer, Err: err,
 		Message: w.Vendor + " sent data that does not follow its protocol.",
 	}
 }
 
-// MissingKey returns the error of a call without an API key.
-func (w *Endpoint) MissingKey() error {
+// missingKey returns the error of a call without an API key.
+func (w *Endpoint) missingKey() error {
 	return fault.New(fault.Unauthenticated, "There is no API key for %s: set %s.", w.Vendor, w.Setting)
 }
 
-// CheckKey reports a key that cannot be sent in a header.
-func (w *Endpoint) CheckKey() error {
+// checkKey reports a key that cannot be sent in a header.
+func (w *Endpoint) checkKey() error {
 	if strings.ContainsFunc(w.Key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return fault.New(fault.Unauthenticated, "The API key for %s contains a space or a line break. Check %s.", w.Vendor, w.Setting)
 	}
@@ -246,7 +246,7 @@ func (w *Endpoint) noEvents(resp *http.Response, events *streamReader) error {
 	case !events.html && events.plain != "":
 		return w.Fault(ProviderError{Message: events.plain})
 	case !events.html && strings.HasPrefix(kind, "text/event-stream"):
-		return w.StreamCut(nil)
+		return w.streamCut(nil)
 	case events.html:
 		kind = "a web page"
 	}

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// SetKey adds the key to the headers of a call to target, unless the configuration set one.
-// Azure wants it in a header of its own.
-func (o Options) SetKey(header http.Header, target string) {
+// HeaderWithKey returns the headers of a call to target, as an API of OpenAI's wants them: with the
+// key, unless the configuration set one. Azure wants it in a header of its own.
+func (o Options) HeaderWithKey(target string) http.Header {
+	header := o.Header()
 	switch {
 	case o.APIKey == "" || header.Get("Authorization") != "" || header.Get("Api-Key") != "":
 	case isAzure(target):
@@ -16,6 +17,7 @@ func (o Options) SetKey(header http.Header, target string) {
 	default:
 		header.Set("Authorization", "Bearer "+o.APIKey)
 	}
+	return header
 }
 
 func isAzure(target string) bool {

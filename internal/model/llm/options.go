@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -82,6 +83,39 @@ func (o Options) Header() http.Header {
 		h.Set(name, value)
 	}
 	return h
+}
+
+// OutputLimit returns how many tokens an answer may have: at most the limits that the endpoint
+// stated. 0 means that the options have no limit.
+func (o Options) OutputLimit(req Request, facts Facts, change Change) int {
+	limit := cmp.Or(req.MaxOutputTokens, o.MaxOutputTokens)
+	for _, most := range []int{facts.MaxOutputTokens, change.MaxOutputTokens} {
+		if most > 0 {
+			limit = min(limit, most)
+		}
+	}
+	return limit
+}
+
+// Accepted says which media a model accepts.
+type Accepted struct{ Images, PDFs, Audio bool }
+
+// Accepted returns the media that the model accepts, unless the endpoint refused them.
+func (o Options) Accepted(facts Facts) Accepted {
+	if facts.NoMedia {
+		return Accepted{}
+	}
+	return Accepted{Images: o.Images, PDFs: o.PDFs, Audio: o.Audio}
+}
+
+// SetSampling adds the sampling options to the body of a request. All protocols name them alike.
+func SetSampling[O ~map[string]any](body O, t Tuning) {
+	if t.Temperature != nil {
+		body["temperature"] = *t.Temperature
+	}
+	if t.TopP != nil {
+		body["top_p"] = *t.TopP
+	}
 }
 
 // Info describes the model, with the limits that its endpoint reported.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -16,9 +17,10 @@ import (
 // decoder builds an answer from the events of a stream. It is lenient about types, names,
 // and framing, because every server implements the protocol in its own way.
 type decoder struct {
-	yield     func(llm.Chunk) bool
-	abandoned bool // the caller has stopped reading
-	begun     bool // a chunk was emitted
+	out    *llm.Output
+	source string // see [llm.Options.Source]
+	// mayFail means that an invalid call may become a part of the answer.
+	mayFail bool
 
 	text      stream
 	reasoning stream
@@ -43,26 +45,44 @@ type stream struct {
 }
 
 // newDecoder returns a decoder of the answer to body, whose hash seeds generated call
-// ids: a repeated step gets the same ids. tools lists the names of the offered tools.
-func newDecoder(body []byte, tools []llm.ToolSpec, yield func(llm.Chunk) bool) *decoder {
+// ids: a repeated step gets the same ids.
+func newDecoder(out *llm.Output, body []byte, req llm.Request, source string) *decoder {
 	seed := sha256.Sum256(body)
-	d := &decoder{yield: yield, unknown: map[string]json.RawMessage{}}
-	d.calls = calls{seed: seed[:], emit: d.emit, known: map[string]bool{}}
-	for _, t := range tools {
+	d := &decoder{out: out, source: source, mayFail: !tooManyFailedCalls(req.Messages), unknown: map[string]json.RawMessage{}}
+	d.calls = calls{seed: seed[:], emit: out.Emit, known: map[string]bool{}}
+	for _, t := range req.Tools {
 		d.calls.known[t.Name] = true
 	}
 	return d
 }
 
-func (d *decoder) emit(c llm.Chunk) {
-	d.begun = true
-	if !d.abandoned {
-		d.abandoned = !d.yield(c)
+// Event implements [llm.Decoder].
+func (d *decoder) Event(data []byte) error {
+	err := d.event(data)
+	if err != nil {
+		d.finish = "" // the answer may be incomplete
 	}
+	return err
 }
 
-// event decodes the data of one event. It returns a *llm.ProviderError that the event
-// reports, or an error about the event itself.
+// Closed implements [llm.Decoder].
+func (d *decoder) Closed() bool { return d.terminated }
+
+// End implements [llm.Decoder].
+func (d *decoder) End(err error) (complete bool, _ error) {
+	var refused *llm.ProviderError
+	switch {
+	case err == nil && d.broken != "":
+		return false, &llm.ProviderError{Message: "The provider ended the answer with the reason \"" + d.broken + "\"."}
+	case err == nil:
+		return d.finish != "" || d.terminated, nil
+	case errors.As(err, &refused) && refused.FailedCall != "" && d.mayFail:
+		d.addFailedCall(refused.FailedCall)
+		return true, nil
+	}
+	return d.finish != "", err
+}
+
 func (d *decoder) event(data []byte) error {
 	if text, ok := plainText(data); ok {
 		d.deltas = true
@@ -158,14 +178,6 @@ var brokenOff = map[string]bool{
 	"malformed_function_call": true, "unexpected_tool_call": true, "model_overloaded": true, "server_error": true, "timeout": true, "unavailable": true,
 }
 
-// brokenError returns the error of an answer that the server broke off, or nil.
-func (d *decoder) brokenError() error {
-	if d.broken == "" {
-		return nil
-	}
-	return &llm.ProviderError{Message: "The provider ended the answer with the reason \"" + d.broken + "\"."}
-}
-
 // deltaOf returns the delta of a choice, also if the server calls it message or text.
 func (d *decoder) deltaOf(choice map[string]json.RawMessage, whole bool) map[string]json.RawMessage {
 	delta, message := object(choice["delta"]), object(choice["message"])
@@ -179,7 +191,7 @@ func (d *decoder) deltaOf(choice map[string]json.RawMessage, whole bool) map[str
 		}
 	}
 	repeats := whole || str(choice["finish_reason"]) != "" && d.deltas && str(message["content"]) == d.text.all.String()
-	if message == nil || repeats && d.begun {
+	if message == nil || repeats && d.out.Begun {
 		return delta // the message repeats the deltas
 	}
 	return message
@@ -269,7 +281,7 @@ func texts(raw json.RawMessage) string {
 func (d *decoder) appendText(s string) {
 	if s = d.text.joiner.Add(s); s != "" {
 		d.text.all.WriteString(s)
-		d.emit(llm.Chunk{Kind: llm.ChunkText, Text: s})
+		d.out.Emit(llm.Chunk{Kind: llm.ChunkText, Text: s})
 	}
 }
 
@@ -280,7 +292,7 @@ func (d *decoder) appendReasoning(field, s string) {
 	d.field = field
 	if s = d.reasoning.joiner.Add(s); s != "" {
 		d.reasoning.all.WriteString(s)
-		d.emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
+		d.out.Emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
 	}
 }
 
@@ -294,17 +306,17 @@ func (d *decoder) flush() {
 	}
 	if s := d.reasoning.joiner.Flush(); s != "" {
 		d.reasoning.all.WriteString(s)
-		d.emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
+		d.out.Emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
 	}
 	if s := d.text.joiner.Flush(); s != "" {
 		d.text.all.WriteString(s)
-		d.emit(llm.Chunk{Kind: llm.ChunkText, Text: s})
+		d.out.Emit(llm.Chunk{Kind: llm.ChunkText, Text: s})
 	}
 	d.calls.announceAll()
 }
 
-// done returns the last chunk.
-func (d *decoder) done(source string) llm.Chunk {
+// Done implements [llm.Decoder].
+func (d *decoder) Done() llm.Chunk {
 	d.flush()
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
 	field := d.field
@@ -324,7 +336,7 @@ func (d *decoder) done(source string) llm.Chunk {
 	m.Parts = append(m.Parts, callParts...)
 	m.ProviderOptions = llm.ProviderOptions(options, d.unknown)
 	if field != "" || hasData || len(d.unknown) > 0 {
-		m = llm.WithSource(m, source, "")
+		m = llm.WithSource(m, d.source, "")
 	}
 	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: d.usage, Stop: d.stop(len(callParts)), Model: d.model}
 }

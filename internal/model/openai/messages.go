@@ -11,10 +11,8 @@ import (
 // writer converts a conversation to the messages of a request.
 type writer struct {
 	source      string // see [llm.Options.Source]
-	images      bool   // the model accepts images
-	pdfs        bool   // and documents
-	audio       bool   // the model accepts recordings
-	ownHost     bool   // OpenAI's own endpoint
+	accepted    llm.Accepted
+	ownHost     bool // OpenAI's own endpoint
 	facts       llm.Facts
 	noReasoning bool // omit the reasoning of earlier answers
 	media       int  // the number of images and documents written
@@ -167,18 +165,18 @@ func textContent(text string) message { return message{"type": "text", "text": t
 func (w *writer) mediaContent(media llm.Media) message {
 	text, isText := media.Text()
 	switch {
-	case media.IsImage() && w.images && media.URL != "":
+	case media.IsImage() && w.accepted.Images && media.URL != "":
 		w.media++
 		return message{"type": "image_url", "image_url": message{"url": media.URL}}
-	case media.IsImage() && w.images && media.Base64 != "":
+	case media.IsImage() && w.accepted.Images && media.Base64 != "":
 		w.media++
 		return message{"type": "image_url", "image_url": message{"url": media.DataURL()}}
 	case isText:
 		return textContent(text)
-	case w.audio && media.AudioFormat() != "" && media.Base64 != "":
+	case w.accepted.Audio && media.AudioFormat() != "" && media.Base64 != "":
 		w.media++
 		return message{"type": "input_audio", "input_audio": message{"data": media.Base64, "format": media.AudioFormat()}}
-	case media.Type == "application/pdf" && media.Base64 != "" && w.pdfs:
+	case media.Type == "application/pdf" && media.Base64 != "" && w.accepted.PDFs:
 		name := media.Filename
 		if name == "" {
 			name = "attachment.pdf"

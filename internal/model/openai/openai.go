@@ -1,107 +1,38 @@
 package openai
 
 import (
-	"context"
-	"errors"
-	"iter"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 
-	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
 )
 
 // DefaultBaseURL is OpenAI's own endpoint.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-// Model calls a chat completions endpoint. It is safe for concurrent use.
-type Model struct {
-	o        llm.Options
-	url      string
-	own      bool // OpenAI's own endpoint, which renamed a field
-	endpoint *llm.Endpoint
-	tools    encodedTools
-}
-
-// New returns the model. It does no I/O and reports invalid options on the first call.
-func New(o llm.Options) *Model {
+// New returns a model behind a chat completions endpoint. It does no I/O and reports invalid
+// options on the first call.
+func New(o llm.Options) *llm.Adapter {
 	o, endpoint := o.Endpoint("openai", "OpenAI")
 	target := completionsURL(o.BaseURL)
-	return &Model{o: o, url: target, own: llm.IsOpenAI(target), endpoint: endpoint}
+	e := &encoder{o: o, url: target, own: llm.IsOpenAI(target)}
+	return &llm.Adapter{Options: o, Endpoint: endpoint, URL: target, Encode: e.encode}
 }
 
-// Info describes the model.
-func (m *Model) Info() llm.Info { return m.o.Info() }
-
-// Stream makes one call.
-func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
-	return m.o.Retry.Stream(ctx, func(ctx context.Context, yield func(llm.Chunk) bool) error {
-		if m.o.APIKey == "" && m.o.BaseURL == "" {
-			return m.endpoint.MissingKey()
-		}
-		if err := m.endpoint.CheckKey(); err != nil {
-			return err
-		}
-		return m.o.Learned.Adapt(func(facts llm.Facts, change llm.Change) (llm.Sent, bool, error) {
-			return m.call(ctx, req, facts, change, yield)
-		})
-	})
+// encoder encodes the requests to one endpoint.
+type encoder struct {
+	o     llm.Options
+	url   string
+	own   bool // OpenAI's own endpoint, which renamed a field
+	tools encodedTools
 }
 
-// call makes one HTTP request. begun reports whether a chunk was passed to yield.
-func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, change llm.Change, yield func(llm.Chunk) bool) (sent llm.Sent, begun bool, err error) {
-	body, sent, err := m.body(req, facts, change)
-	if err != nil {
-		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
-	}
-	d := newDecoder(body, req.Tools, yield)
-	err = m.endpoint.WithSilenceLimit(req.SilenceLimit).Post(ctx, m.url, m.header(), body, func(data []byte) (bool, error) {
-		if err := d.event(data); err != nil {
-			d.finish = "" // the answer may be incomplete
-			return false, m.streamError(err)
-		}
-		return !d.abandoned && !d.terminated, nil
-	})
-	if broken := d.brokenError(); err == nil && broken != nil {
-		err, d.finish = m.streamError(broken), ""
-	}
-	var refused *llm.ProviderError
-	switch failedCall := errors.As(err, &refused) && refused.FailedCall != ""; {
-	case d.abandoned:
-		return sent, true, nil
-	case failedCall && !tooManyFailedCalls(req.Messages):
-		d.addFailedCall(refused.FailedCall)
-	case err != nil && (d.finish == "" || fault.KindOf(err) != fault.Unavailable):
-		return sent, d.begun, err
-	case d.finish == "" && !d.terminated:
-		return sent, d.begun, m.endpoint.StreamCut(nil)
-	}
-	done := d.done(m.o.Source())
-	done.WithoutThinking = change.NoReasoning
-	if done.Usage.CostMicros == 0 {
-		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
-	}
-	if !d.abandoned {
-		yield(done)
-	}
-	return sent, true, nil
-}
-
-// streamError returns the fault for an error of the decoder.
-func (m *Model) streamError(err error) error {
-	var refused *llm.ProviderError
-	if errors.As(err, &refused) {
-		return m.endpoint.Fault(*refused)
-	}
-	return m.endpoint.BadAnswer(err)
-}
-
-func (m *Model) header() http.Header {
-	header := m.o.Header()
-	m.o.SetKey(header, m.url)
-	return header
+func (e *encoder) encode(req llm.Request, facts llm.Facts, change llm.Change) (llm.Call, llm.Sent, error) {
+	body, sent, err := e.body(req, facts, change)
+	return llm.Call{Header: e.o.HeaderWithKey(e.url), Body: body, Decoder: func(out *llm.Output) llm.Decoder {
+		return newDecoder(out, body, req, e.o.Source())
+	}}, sent, err
 }
 
 var version = regexp.MustCompile(`/v[0-9][0-9a-z]*(/|$)`)

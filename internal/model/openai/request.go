@@ -47,30 +47,30 @@ type wireFunction struct {
 }
 
 // body encodes a request in the dialect that the facts describe, and lists what it sends.
-func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byte, llm.Sent, error) {
-	sent := llm.Sent{MaxOutputTokens: m.outputLimit(req, facts, change)}
-	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, pdfs: m.o.PDFs && !facts.NoMedia, audio: m.o.Audio && !facts.NoMedia, ownHost: m.own, facts: facts, noReasoning: change.NoReasoning}
+func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byte, llm.Sent, error) {
+	sent := llm.Sent{MaxOutputTokens: e.o.OutputLimit(req, facts, change)}
+	w := writer{source: e.o.Source(), accepted: e.o.Accepted(facts), ownHost: e.own, facts: facts, noReasoning: change.NoReasoning}
 	messages := w.messages(req)
 	sent.Media = w.media > 0
 	body := message{
-		"model":          m.o.Model,
+		"model":          e.o.Model,
 		"stream":         true,
 		"stream_options": map[string]bool{"include_usage": true},
 		"messages":       messages,
 	}
 	if sent.MaxOutputTokens > 0 {
 		// OpenAI's newer models refuse the old name; other servers don't know the new one.
-		if m.own {
+		if e.own {
 			body["max_completion_tokens"] = sent.MaxOutputTokens
 		} else {
 			body["max_tokens"] = sent.MaxOutputTokens
 		}
 	}
-	if m.own && req.Session != "" {
+	if e.own && req.Session != "" {
 		body["prompt_cache_key"] = llm.ShortID(req.Session, llm.MaxCacheKey)
 	}
-	m.tune(body)
-	for name, v := range m.o.Body {
+	e.tune(body)
+	for name, v := range e.o.Body {
 		body[name] = v
 	}
 	var calls []message
@@ -83,7 +83,7 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 	if _, configured := body["tools"]; err != nil || configured || len(req.Tools) == 0 {
 		return encoded, sent, err
 	}
-	tools, err := m.tools.encode(req.Tools)
+	tools, err := e.tools.encode(req.Tools)
 	encoded = append(encoded[:len(encoded)-1], `,"tools":`...)
 	return append(append(encoded, tools...), '}'), sent, err
 }
@@ -116,33 +116,15 @@ func (e *encodedTools) encode(specs []llm.ToolSpec) ([]byte, error) {
 	return text, err
 }
 
-func (m *Model) tune(body message) {
-	t := m.o.Tuning
+func (e *encoder) tune(body message) {
+	t := e.o.Tuning
 	if t.Effort != "" {
 		body["reasoning_effort"] = t.Effort
 	}
 	if t.ThinkingTokens > 0 {
 		body["reasoning"] = message{"max_tokens": t.ThinkingTokens} // OpenRouter
 	}
-	if t.Temperature != nil {
-		body["temperature"] = *t.Temperature
-	}
-	if t.TopP != nil {
-		body["top_p"] = *t.TopP
-	}
-}
-
-func (m *Model) outputLimit(req llm.Request, facts llm.Facts, change llm.Change) int {
-	limit := m.o.MaxOutputTokens
-	if req.MaxOutputTokens > 0 {
-		limit = req.MaxOutputTokens
-	}
-	for _, most := range []int{facts.MaxOutputTokens, change.MaxOutputTokens} {
-		if most > 0 && limit > most {
-			limit = most
-		}
-	}
-	return limit
+	llm.SetSampling(body, t)
 }
 
 // isProviderExecuted reports whether the provider ran the tool itself. Such a call means

@@ -12,7 +12,7 @@ func TestEachCallHasItsOwnTools(t *testing.T) {
 	m := New(llm.Options{BaseURL: "http://127.0.0.1/v1", Model: "m"})
 	read, write := []llm.ToolSpec{{Name: "read"}}, []llm.ToolSpec{{Name: "write"}}
 	for _, tools := range [][]llm.ToolSpec{read, read, write, append(write, read...), nil, read} {
-		encoded, _, err := m.body(llm.Request{Tools: tools}, llm.Facts{}, llm.Change{})
+		call, _, err := m.Encode(llm.Request{Tools: tools}, llm.Facts{}, llm.Change{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,8 +21,8 @@ func TestEachCallHasItsOwnTools(t *testing.T) {
 				Function struct{ Name string }
 			}
 		}
-		if err := json.Unmarshal(encoded, &got); err != nil {
-			t.Fatalf("the request is not JSON: %v\n%s", err, encoded)
+		if err := json.Unmarshal(call.Body, &got); err != nil {
+			t.Fatalf("the request is not JSON: %v\n%s", err, call.Body)
 		}
 		if len(got.Tools) != len(tools) {
 			t.Fatalf("the request has %d tools, want %d", len(got.Tools), len(tools))

@@ -15,10 +15,9 @@ import (
 
 // decoder builds an answer from the events of a stream.
 type decoder struct {
-	yield     func(llm.Chunk) bool
-	abandoned bool // the caller has stopped reading
-	begun     bool // a chunk was emitted
-	finished  bool
+	out      *llm.Output
+	source   string // see [llm.Options.Source]
+	finished bool
 
 	items      []*item
 	refused    bool
@@ -39,16 +38,14 @@ type item struct {
 	matched   bool // with an item of the complete response
 }
 
-func (d *decoder) emit(c llm.Chunk) {
-	d.begun = true
-	if !d.abandoned {
-		d.abandoned = !d.yield(c)
-	}
-}
+// Closed implements [llm.Decoder].
+func (d *decoder) Closed() bool { return d.finished }
 
-// event decodes the data of one event. It ignores events of unknown types. It returns a
-// *llm.ProviderError that the event reports, or an error about the event itself.
-func (d *decoder) event(data []byte) error {
+// End implements [llm.Decoder].
+func (d *decoder) End(err error) (complete bool, _ error) { return d.finished, err }
+
+// Event implements [llm.Decoder]. It ignores events of unknown types.
+func (d *decoder) Event(data []byte) error {
 	if llm.IsKeepAlive(data) {
 		return nil
 	}
@@ -209,7 +206,7 @@ func (d *decoder) startItem(index int, fields map[string]json.RawMessage) (*item
 func (d *decoder) announce(it *item) {
 	if it.kind == "function_call" && !it.announced && it.callID() != "" && str(it.fields["name"]) != "" {
 		it.announced = true
-		d.emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: it.callID(), ToolName: str(it.fields["name"])})
+		d.out.Emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: it.callID(), ToolName: str(it.fields["name"])})
 	}
 }
 
@@ -228,7 +225,7 @@ func (d *decoder) append(it *item, chunk llm.ChunkKind, piece string) {
 			return
 		}
 	}
-	d.emit(c)
+	d.out.Emit(c)
 }
 
 // endItem takes the final fields of an item and emits what its deltas did not have. complete
@@ -331,8 +328,8 @@ func (d *decoder) count(raw json.RawMessage) {
 	}
 }
 
-// done returns the last chunk.
-func (d *decoder) done(source string) llm.Chunk {
+// Done implements [llm.Decoder].
+func (d *decoder) Done() llm.Chunk {
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
 	slices.SortStableFunc(d.items, func(a, b *item) int { return a.index - b.index })
 	for i, it := range d.items {
@@ -342,7 +339,7 @@ func (d *decoder) done(source string) llm.Chunk {
 		}
 	}
 	if slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return len(p.ProviderOptions) > 0 }) {
-		m = llm.WithSource(m, source, "")
+		m = llm.WithSource(m, d.source, "")
 	}
 	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: d.usage, Stop: d.stop(m), Model: d.model}
 }

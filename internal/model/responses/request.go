@@ -22,18 +22,10 @@ const (
 type object map[string]any
 
 // body encodes a request in the dialect that the facts describe, and lists what it sends.
-func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byte, llm.Sent, error) {
-	sent := llm.Sent{MaxOutputTokens: m.o.MaxOutputTokens}
-	if req.MaxOutputTokens > 0 {
-		sent.MaxOutputTokens = req.MaxOutputTokens
-	}
-	for _, most := range []int{facts.MaxOutputTokens, change.MaxOutputTokens} {
-		if most > 0 && sent.MaxOutputTokens > most {
-			sent.MaxOutputTokens = most
-		}
-	}
-	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, pdfs: m.o.PDFs && !facts.NoMedia, noReasoning: change.NoReasoning}
-	body := object{"model": m.o.Model, "stream": true, "store": false, "include": []string{"reasoning.encrypted_content"}}
+func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byte, llm.Sent, error) {
+	sent := llm.Sent{MaxOutputTokens: e.o.OutputLimit(req, facts, change)}
+	w := writer{source: e.o.Source(), accepted: e.o.Accepted(facts), noReasoning: change.NoReasoning}
+	body := object{"model": e.o.Model, "stream": true, "store": false, "include": []string{"reasoning.encrypted_content"}}
 	items := w.input(req.Messages)
 	body["input"] = items
 	sent.Media = w.media > 0
@@ -50,8 +42,8 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 	if len(specs) > 0 {
 		body["tools"] = specs
 	}
-	reasoning := m.tune(body, facts)
-	for name, v := range m.o.Body {
+	reasoning := e.tune(body, facts)
+	for name, v := range e.o.Body {
 		body[name] = v
 	}
 	groups := [][]object{{body, reasoning}, items, specs}
@@ -61,10 +53,10 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 }
 
 // tune adds the options of the answer and returns those about reasoning.
-func (m *Model) tune(body object, facts llm.Facts) object {
+func (e *encoder) tune(body object, facts llm.Facts) object {
 	reasoning := object{"summary": "auto"}
-	if m.o.Tuning.Effort != "" {
-		reasoning["effort"] = m.o.Tuning.Effort
+	if e.o.Tuning.Effort != "" {
+		reasoning["effort"] = e.o.Tuning.Effort
 	}
 	for name := range facts.Omit {
 		delete(reasoning, name)
@@ -72,12 +64,7 @@ func (m *Model) tune(body object, facts llm.Facts) object {
 	if len(reasoning) > 0 {
 		body["reasoning"] = reasoning
 	}
-	if t := m.o.Tuning.Temperature; t != nil {
-		body["temperature"] = *t
-	}
-	if p := m.o.Tuning.TopP; p != nil {
-		body["top_p"] = *p
-	}
+	llm.SetSampling(body, e.o.Tuning)
 	return reasoning
 }
 
@@ -96,8 +83,7 @@ func tools(specs []llm.ToolSpec) []object {
 // writer converts a conversation to input items.
 type writer struct {
 	source      string // see [llm.Options.Source]
-	images      bool   // the model accepts images
-	pdfs        bool   // and documents
+	accepted    llm.Accepted
 	noReasoning bool
 	media       int // the number of images and documents written
 }
@@ -184,15 +170,15 @@ func (w *writer) content(parts []chat.Part) []object {
 func (w *writer) mediaContent(media llm.Media) object {
 	text, isText := media.Text()
 	switch {
-	case media.IsImage() && w.images && media.URL != "":
+	case media.IsImage() && w.accepted.Images && media.URL != "":
 		w.media++
 		return object{"type": "input_image", "image_url": media.URL}
-	case media.IsImage() && w.images && media.Base64 != "":
+	case media.IsImage() && w.accepted.Images && media.Base64 != "":
 		w.media++
 		return object{"type": "input_image", "image_url": media.DataURL()}
 	case isText:
 		return inputText(text)
-	case media.Type == "application/pdf" && media.Base64 != "" && w.pdfs:
+	case media.Type == "application/pdf" && media.Base64 != "" && w.accepted.PDFs:
 		name := media.Filename
 		if name == "" {
 			name = "attachment.pdf"
