@@ -258,6 +258,38 @@ func TestControlACommandThatIsForgottenBeginsAgain(t *testing.T) {
 	})
 }
 
+// The active node dies, and people go on writing at the other nodes. Their requests wait and are then
+// answered, also by the node that becomes the active one, although nothing could be sent again.
+func TestRequestsWaitThroughATakeover(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	session := c.nodes[0].NewSession()
+	c.nodes[0].Kill()
+	const each = 4
+	type result struct {
+		accepted e2e.Accepted
+		node     int
+		code     int
+	}
+	results := make(chan result)
+	for i, s := range c.nodes[1:] {
+		for n := range each {
+			go func() {
+				a, code := s.TryPrompt(session, fmt.Sprintf("echo %d.%d", i, n), event.Prompt, "")
+				results <- result{a, i + 1, code}
+			}()
+		}
+	}
+	for range 2 * each {
+		r := <-results
+		if r.code != http.StatusOK {
+			t.Errorf("a request at node %d gets %d", r.node, r.code)
+			continue
+		}
+		c.nodes[r.node].WaitEnded(r.accepted.RequestID, answerWithin)
+	}
+}
+
 // A stream on one node shows everything of an answer once, although the active node changes.
 func TestAStreamFollowsThroughATakeover(t *testing.T) {
 	t.Parallel()

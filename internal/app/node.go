@@ -63,10 +63,11 @@ func runNode(ctx context.Context, o Options) (ended error) {
 // runTurn waits for the ownership and runs the program until ctx ends or the ownership is
 // lost. In the latter case, another turn may follow.
 func runTurn(ctx context.Context, o Options) (again bool, err error) {
-	lease, err := awaitLease(ctx, o)
+	lease, waited, err := awaitLease(ctx, o)
 	if err != nil {
 		return false, unlessStopped(ctx, err)
 	}
+	defer waited.end()
 	owner, end := context.WithCancel(ctx)
 	defer end()
 	ended := make(chan struct{})
@@ -102,6 +103,7 @@ type standby struct {
 	*Options
 	server *http.Server
 	served chan struct{}
+	left   chan struct{} // closed when no request is open anymore
 	reason atomic.Pointer[string]
 	// forwarder is nil if the other nodes do not reach this one.
 	forwarder *forward.Forwarder
@@ -116,13 +118,14 @@ type standby struct {
 
 const (
 	anotherIsActive = "Another process is active; this one takes over when that one ends."
-	// leaveLimit limits the time for requests that are passed on to finish before this process
-	// becomes the active one.
-	leaveLimit = time.Second
+	// leaveLimit limits the time for open requests to finish if this process ends, and handOverLimit
+	// if it becomes the active one: they wait until it is ready.
+	leaveLimit    = time.Second
+	handOverLimit = 15 * time.Second
 )
 
 func newStandby(o *Options) *standby {
-	s := &standby{Options: o, served: make(chan struct{})}
+	s := &standby{Options: o, served: make(chan struct{}), left: make(chan struct{})}
 	s.streams, s.endStreams = context.WithCancel(context.Background())
 	s.setReason("The database is being opened.")
 	opt := httpapi.StandbyOptions{Version: o.Version, Reason: func() string { return *s.reason.Load() }}
@@ -201,34 +204,55 @@ func (s *standby) around(ctx context.Context, a db.Around) {
 
 func (s *standby) setReason(reason string) { s.reason.Store(&reason) }
 
-// close ends the commands that run here, and gives the requests that are passed on a moment to
-// finish.
-func (s *standby) close() error {
+// leave ends the commands that run here and the event streams, and takes no more requests. If this
+// process becomes the active one, it answers the requests that wait here. The caller must call end.
+func (s *standby) leave(becomesActive bool) (err error) {
 	s.endStreams()
-	var errs []error
 	if w := s.worker.Swap(nil); w != nil {
-		errs = append(errs, w.close())
+		if err = w.close(); err != nil {
+			err = fmt.Errorf("stop running commands: %w", err)
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
-	defer cancel()
-	err := s.server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = s.server.Close()
+	limit := leaveLimit
+	if becomesActive && s.forwarder != nil {
+		s.forwarder.SetActive("http://" + s.port.listener.Addr().String())
+		limit = handOverLimit
 	}
-	<-s.served
-	if s.forwarder != nil {
-		s.forwarder.Close()
-	}
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return fmt.Errorf("stop the standby: %w", err)
-	}
-	return nil
+	go func() {
+		defer close(s.left)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		if s.server.Shutdown(ctx) != nil {
+			_ = s.server.Close() // the clients of what is open still see the end
+		}
+		<-s.served
+	}()
+	return err
 }
 
-// awaitLease waits until this process owns the database, and answers requests meanwhile.
-func awaitLease(ctx context.Context, o Options) (_ *db.Lease, err error) {
-	s := newStandby(&o)
-	defer func() { err = errors.Join(err, s.close()) }()
+// end refuses the requests that still wait, and returns when no request is open anymore.
+func (s *standby) end() {
+	if s.forwarder != nil {
+		s.forwarder.Leave()
+		defer s.forwarder.Close()
+	}
+	<-s.left
+}
+
+// awaitLease waits until this process owns the database, and answers requests meanwhile. If err is
+// nil, the caller must call end of the standby, which may still have requests.
+func awaitLease(ctx context.Context, o Options) (lease *db.Lease, s *standby, err error) {
+	s = newStandby(&o)
+	defer func() {
+		err = errors.Join(err, s.leave(lease != nil))
+		if err == nil {
+			return
+		}
+		s.end()
+		if lease != nil {
+			err = errors.Join(err, lease.Release())
+		}
+	}()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	alive := make(chan struct{})
@@ -236,7 +260,7 @@ func awaitLease(ctx context.Context, o Options) (_ *db.Lease, err error) {
 		defer close(alive)
 		o.keepAlive(waiting)
 	}()
-	lease, err := db.AwaitLease(ctx, db.LeaseOptions{
+	lease, err = db.AwaitLease(ctx, db.LeaseOptions{
 		Dir: o.Config.DataDir, URL: o.Config.Database.URL.Reveal(), Logger: o.Logger, Migrations: o.migrations(), Duration: o.Seams.Lease,
 		Addr: o.Config.Addr, NodeURL: o.Config.Node.URL, Version: o.Version,
 		Around: func(a db.Around) { s.around(waiting, a) },
@@ -251,7 +275,7 @@ func awaitLease(ctx context.Context, o Options) (_ *db.Lease, err error) {
 	})
 	stop()
 	<-alive
-	return lease, err
+	return lease, s, err
 }
 
 // keepAlive sends keep-alive messages to the service manager while the process waits.

@@ -54,13 +54,17 @@ type Forwarder struct {
 
 	mu     sync.Mutex
 	active *url.URL // nil if it is not known
+
+	leave func()        // closes left, once
+	left  chan struct{} // closed when no active node is to come
 }
 
 // New returns a forwarder that does not know an active node yet.
 func New(opt Options) *Forwarder {
 	opt.Patience = cmp.Or(opt.Patience, patience)
 	opt.Logger = cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
-	return &Forwarder{opt: opt, transport: &http.Transport{
+	left := make(chan struct{})
+	return &Forwarder{opt: opt, left: left, leave: sync.OnceFunc(func() { close(left) }), transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
 		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute, DisableCompression: true,
 	}}
@@ -90,6 +94,9 @@ func (f *Forwarder) target() *url.URL {
 	defer f.mu.Unlock()
 	return f.active
 }
+
+// Leave refuses the requests that wait for an active node, now and later: this node ends.
+func (f *Forwarder) Leave() { f.leave() }
 
 // Close closes the unused connections.
 func (f *Forwarder) Close() { f.transport.CloseIdleConnections() }
@@ -179,6 +186,8 @@ func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 		select {
 		case <-req.Context().Done():
 			return nil, context.Cause(req.Context())
+		case <-f.left:
+			return nil, err
 		case <-time.After(pause):
 		}
 	}

@@ -162,6 +162,29 @@ func TestWithoutAnActiveNodeARequestIsRefusedInTheEnd(t *testing.T) {
 	}
 }
 
+// A node that ends while requests wait there refuses them, so that their clients know.
+func TestANodeThatEndsRefusesTheRequestsThatWait(t *testing.T) {
+	waits := make(chan struct{}, 1)
+	p := newPair(t, nil, func(o *forward.Options) { o.Patience = time.Hour })
+	gone := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		waits <- struct{}{}
+		panic(http.ErrAbortHandler) // the read is repeated
+	}))
+	defer gone.Close()
+	p.SetActive(gone.URL)
+	go func() {
+		<-waits
+		p.Leave()
+	}()
+	if status, _ := send(t, "GET", p.waiting.URL, ""); status != http.StatusServiceUnavailable {
+		t.Errorf("the request that waits gets %d", status)
+	}
+	p.SetActive("")
+	if status, text := send(t, "POST", p.waiting.URL, "hello"); status != http.StatusServiceUnavailable || !strings.Contains(text, `"code":"standby"`) {
+		t.Errorf("a later request gets %d %s", status, text)
+	}
+}
+
 // The active node dies while it handles a request. The request is sent again only if that cannot do
 // anything twice.
 func TestALostRequestIsRepeatedOnlyIfThatIsSafe(t *testing.T) {
