@@ -290,6 +290,41 @@ func TestRequestsWaitThroughATakeover(t *testing.T) {
 	}
 }
 
+// A stop of the active node fails no request at the others, although nothing could be sent again.
+func TestAStopOfTheActiveNodeFailsNoRequest(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	session := c.nodes[0].NewSession()
+	stop, failed := make(chan struct{}), make(chan string)
+	const people = 8
+	for i := range people {
+		s := c.nodes[1+i%2]
+		go func() {
+			wrong := ""
+			for n := 0; wrong == ""; n++ {
+				select {
+				case <-stop:
+					failed <- wrong
+					return
+				default:
+				}
+				if _, code := s.TryPrompt(session, fmt.Sprintf("echo %d.%d", i, n), event.Prompt, ""); code != http.StatusOK {
+					wrong = fmt.Sprintf("prompt %d of person %d gets %d", n, i, code)
+				}
+			}
+			failed <- wrong
+		}()
+	}
+	c.nodes[0].Terminate(answerWithin)
+	e2e.Eventually(t, answerWithin, "another node is active", func() bool { return c.status(c.nodes[1]) == "ready" || c.status(c.nodes[2]) == "ready" })
+	close(stop)
+	for range people {
+		if wrong := <-failed; wrong != "" {
+			t.Error(wrong)
+		}
+	}
+}
+
 // A stream on one node shows everything of an answer once, although the active node changes.
 func TestAStreamFollowsThroughATakeover(t *testing.T) {
 	t.Parallel()

@@ -259,6 +259,9 @@ func (p *program) run(ctx context.Context) error {
 			stopCores() // another process may begin: commands end before the last responses
 		} else {
 			p.tell(notify.Stopping)
+			if p.port != nil {
+				p.port.stop()
+			}
 		}
 		httpErr = p.web.stop()
 	case <-failed.Done():

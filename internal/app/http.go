@@ -18,6 +18,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/osfile"
 	"lilac/internal/serve/connlimit"
+	"lilac/internal/serve/forward"
 	"lilac/internal/serve/httpapi"
 	"lilac/internal/serve/oidclogin"
 	"lilac/internal/serve/webui"
@@ -180,7 +181,12 @@ func (w *webServer) besideNodes(next http.Handler) http.Handler {
 	}
 	calls := http.StripPrefix(toolsPath, w.callables.server.Handler())
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, toolsPath+"/") && fromNode(r) {
+		if !fromNode(r) {
+			next.ServeHTTP(rw, r)
+			return
+		}
+		forward.AskForBody(r)
+		if strings.HasPrefix(r.URL.Path, toolsPath+"/") {
 			calls.ServeHTTP(rw, r)
 			return
 		}

@@ -214,7 +214,10 @@ func (s *standby) leave(becomesActive bool) (err error) {
 		}
 	}
 	limit := leaveLimit
-	if becomesActive && s.forwarder != nil {
+	switch {
+	case !becomesActive:
+		s.port.stop()
+	case s.forwarder != nil:
 		s.forwarder.SetActive("http://" + s.port.listener.Addr().String())
 		limit = handOverLimit
 	}

@@ -15,13 +15,14 @@ const acceptPause = 50 * time.Millisecond
 // two servers, one after the other; connections that arrive between them wait.
 type port struct {
 	listener net.Listener
+	refuse   func() error // closes the listener, once
 	conns    chan net.Conn
 	closed   chan struct{}
 	work     sync.WaitGroup
 }
 
 func openPort(l net.Listener) *port {
-	p := &port{listener: l, conns: make(chan net.Conn), closed: make(chan struct{})}
+	p := &port{listener: l, refuse: sync.OnceValue(l.Close), conns: make(chan net.Conn), closed: make(chan struct{})}
 	p.work.Go(p.accept)
 	return p
 }
@@ -52,10 +53,14 @@ func (p *port) accept() {
 // share returns a listener for one server. Its Close leaves the port open.
 func (p *port) share() net.Listener { return &shared{port: p, closed: make(chan struct{})} }
 
+// stop refuses connections from now on, because there is no next server: a client that is refused
+// knows that its request was not handled.
+func (p *port) stop() { _ = p.refuse() } // close returns the error
+
 // close closes the port and the connections that wait.
 func (p *port) close() error {
 	close(p.closed)
-	err := p.listener.Close()
+	err := p.refuse()
 	p.work.Wait()
 	return err
 }

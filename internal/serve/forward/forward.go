@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -16,6 +17,7 @@ import (
 	"net/url"
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lilac/internal/foundation/fault"
@@ -51,6 +53,10 @@ type Options struct {
 type Forwarder struct {
 	opt       Options
 	transport *http.Transport
+	// fresh is for requests that are not repeatable. It makes a connection for each: if the active
+	// node closes an unused one just when a request is written to it, nobody knows whether the
+	// request was handled. And it sends a body only when the active node asks for it.
+	fresh *http.Transport
 
 	mu     sync.Mutex
 	active *url.URL // nil if it is not known
@@ -64,10 +70,13 @@ func New(opt Options) *Forwarder {
 	opt.Patience = cmp.Or(opt.Patience, patience)
 	opt.Logger = cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
 	left := make(chan struct{})
-	return &Forwarder{opt: opt, left: left, leave: sync.OnceFunc(func() { close(left) }), transport: &http.Transport{
+	f := &Forwarder{opt: opt, left: left, leave: sync.OnceFunc(func() { close(left) }), transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
 		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute, DisableCompression: true,
 	}}
+	f.fresh = f.transport.Clone()
+	f.fresh.DisableKeepAlives, f.fresh.ExpectContinueTimeout = true, opt.Patience
+	return f
 }
 
 // SetActive sets the address of the active node; "" means that it is not known.
@@ -154,6 +163,10 @@ func (f *Forwarder) Handler(prefix string) http.Handler {
 // It waits until there is an active node.
 func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, repeatable := req.Body, isRepeatable(req)
+	transport := f.fresh
+	if repeatable {
+		transport = f.transport
+	}
 	var kept []byte
 	if repeatable && body != nil {
 		var err error
@@ -167,20 +180,25 @@ func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 		if u != nil {
 			out := req.Clone(req.Context())
 			out.URL.Scheme, out.URL.Host = u.Scheme, u.Host
+			asked := &asked{Reader: body}
 			switch {
 			case repeatable && len(kept) > 0:
 				out.Body = io.NopCloser(bytes.NewReader(kept))
 			case repeatable:
 				out.Body = http.NoBody
 			case body != nil && body != http.NoBody:
-				out.Body = keptOpen{body}
+				out.Body = asked
+				out.Header.Set("Expect", "100-continue")
 			}
 			var res *http.Response
-			if res, err = f.transport.RoundTrip(out); err == nil {
+			if res, err = transport.RoundTrip(out); err == nil {
 				return res, nil
 			}
+			if out.Body == asked && !asked.read.Load() {
+				err = fmt.Errorf("%w: %w", errNotAsked, err)
+			}
 		}
-		if !neverSent(err) && !repeatable || time.Now().After(until) {
+		if !notHandled(err) && !repeatable || time.Now().After(until) {
 			return nil, err
 		}
 		select {
@@ -202,18 +220,45 @@ func isRepeatable(req *http.Request) bool {
 	return req.Method == http.MethodGet || req.Method == http.MethodHead || req.Header.Get("Idempotency-Key") != ""
 }
 
-var errNoActive = errors.New("no active node is known")
+var (
+	errNoActive = errors.New("no active node is known")
+	errNotAsked = errors.New("the active node has not asked for the body")
+)
 
-// keptOpen is a body that a failed attempt does not close.
-type keptOpen struct{ io.Reader }
+// asked is a body that is sent only when the active node asks for it. A failed attempt does not
+// close it.
+type asked struct {
+	io.Reader
+	read atomic.Bool
+}
+
+// Read implements [io.Reader].
+func (a *asked) Read(p []byte) (int, error) {
+	a.read.Store(true)
+	return a.Reader.Read(p)
+}
 
 // Close implements [io.Closer].
-func (keptOpen) Close() error { return nil }
+func (*asked) Close() error { return nil }
 
-// neverSent reports whether a request has certainly not been sent.
-func neverSent(err error) bool {
+// AskForBody asks for the body of a request that another node has passed on. The active node calls it
+// before it does anything: until then, the other node may send the request again.
+func AskForBody(r *http.Request) {
+	if r.Header.Get("Expect") == "" {
+		return
+	}
+	body := bufio.NewReader(r.Body)
+	_, _ = body.Peek(1) // the handler gets the error
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
+}
+
+// notHandled reports whether a request has certainly not been handled.
+func notHandled(err error) bool {
 	var op *net.OpError
-	return errors.Is(err, errNoActive) || errors.As(err, &op) && op.Op == "dial"
+	return errors.Is(err, errNoActive) || errors.Is(err, errNotAsked) || errors.As(err, &op) && op.Op == "dial"
 }
 
 // fail answers a request that could not be passed on.
@@ -222,7 +267,7 @@ func (f *Forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
 		Kind: fault.Unavailable, Code: "active_node_lost", Retryable: true,
 		Message: "The active node was lost while it handled this request, so that the outcome is not known. Send it again with the same Idempotency-Key; without one, look first what happened.",
 	}
-	if neverSent(err) {
+	if notHandled(err) {
 		wire.Code, wire.Message = "standby", "No active node could be reached. The request was not handled; send it again."
 	}
 	f.opt.Logger.Warn("a request could not be passed on", "method", r.Method, "path", r.URL.Path, "code", wire.Code, "error", err)

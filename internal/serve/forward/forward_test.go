@@ -220,6 +220,35 @@ func TestALostRequestIsRepeatedOnlyIfThatIsSafe(t *testing.T) {
 	}
 }
 
+// The active node dies before it takes a request, which is then sent again, however large. After it has
+// asked for the body, it may have handled the request, also if it has read nothing yet.
+func TestARequestThatWasNotTakenIsSentAgain(t *testing.T) {
+	large := strings.Repeat("x", 300<<10)
+	for name, takes := range map[string]bool{"taken": true, "not taken": false} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int64
+			p := newPair(t, func(w http.ResponseWriter, r *http.Request) {
+				first := calls.Add(1) == 1
+				if takes || !first {
+					forward.AskForBody(r)
+				}
+				if first {
+					panic(http.ErrAbortHandler) // cuts the connection
+				}
+				body, err := io.ReadAll(r.Body)
+				fmt.Fprint(w, len(body), err)
+			})
+			status, text := send(t, "POST", p.waiting.URL, large)
+			switch {
+			case !takes && (status != http.StatusOK || text != "307200 <nil>"):
+				t.Errorf("%d %s, want that it is sent again with its body", status, text)
+			case takes && (status != http.StatusServiceUnavailable || !strings.Contains(text, "active_node_lost") || calls.Load() != 1):
+				t.Errorf("%d %s after %d calls, want that the client decides", status, text, calls.Load())
+			}
+		})
+	}
+}
+
 func TestANodeThatIsNotReadyIsNoGoodTarget(t *testing.T) {
 	p := newPair(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	if err := p.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "not ready") {
