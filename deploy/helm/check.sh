@@ -73,6 +73,17 @@ grep -qF 'value: "http://$(POD_NAME).team-lilac-nodes.agents.svc:7420"' "$work/n
 grep -q '^  name: team-lilac-nodes$' "$work/nodes.yaml" || fail "nodes: there is no Service for that address"
 ! grep -q LILAC_NODE_URL "$work/one.yaml" || fail "one: a single node has an address for others"
 
+grep -q '^ *lifecycle: {preStop' "$work/nodes.yaml" || fail "nodes: a pod ends while the Service still sends requests to it"
+
+# The chart accepts the commands of the documents.
+documented=0
+while IFS= read -r arguments; do
+	eval "arguments=(${arguments//…/x})"
+	render "${arguments[@]}" >"$work/documented.yaml" || fail "a command of docs/install.md is refused: ${arguments[*]}"
+	documented=$((documented + 1))
+done < <(sed -e ':a' -e '/\\$/N; s/\\\n *//; ta' ../../docs/install.md | sed -n 's#^helm install lilac deploy/helm/lilac -n lilac ##p')
+((documented >= 2)) || fail "docs/install.md has $documented commands of helm, want 2"
+
 # Lilac accepts the configuration files of the chart.
 (cd ../.. && go build -o "$work/lilac" ./cmd/lilac)
 for name in one nodes "with everything"; do

@@ -247,7 +247,7 @@ func (p *program) run(ctx context.Context) error {
 	if err := announce(p.Config, addr, p.callables.endpoint); err != nil {
 		return errors.Join(err, p.web.stop())
 	}
-	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.web.logins.NewLink(addr))
+	p.sayReady(addr)
 	p.monitor.Working()
 	p.tell(notify.Ready, notify.Status("Listening on "+addr))
 
@@ -271,6 +271,16 @@ func (p *program) run(ctx context.Context) error {
 	}
 	stopCores()
 	return errors.Join(httpErr, work.Wait())
+}
+
+// sayReady prints a login link, unless the output is meant for a program that collects logs: whoever
+// reads those must not get in, and each line must be JSON.
+func (p *program) sayReady(addr string) {
+	if p.Config.Log.Format == logs.FormatJSON {
+		p.Logger.Info("Lilac is ready", "address", addr)
+		return
+	}
+	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.web.logins.NewLink(addr))
 }
 
 // tellOfSandbox logs a warning if there is no sandbox, so commands are refused.

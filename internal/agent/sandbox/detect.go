@@ -128,7 +128,7 @@ func uncover() string {
 		return ""
 	}
 	return "uncover /proc, parts of which are covered (podman: --security-opt unmask=ALL; Docker: --security-opt systempaths=unconfined; " +
-		"systemd: no ProtectKernelTunables, no ProtectProc), "
+		"systemd: no ProtectKernelTunables, no ProtectProc; Kubernetes: sandbox.enabled of the Helm chart), "
 }
 
 // covered reports whether something is mounted over a part of /proc. A mount on an empty
