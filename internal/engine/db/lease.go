@@ -109,17 +109,14 @@ func AwaitLease(ctx context.Context, opt LeaseOptions) (*Lease, error) {
 	if opt.Duration == 0 {
 		opt.Duration = LeaseDuration
 	}
-	config, err := postgresConfig(opt.URL)
+	// A renewal need not wait for a synchronous standby: an owner that waits for one
+	// remains the owner.
+	config, err := postgresConfig(opt.URL, map[string]string{"synchronous_commit": "local"})
 	if err != nil {
 		return nil, err
 	}
 	if err := makeDir(opt.Dir); err != nil {
 		return nil, err
-	}
-	// A renewal need not wait for a synchronous standby: an owner that waits for one
-	// remains the owner.
-	if _, chosen := config.RuntimeParams["synchronous_commit"]; !chosen {
-		config.RuntimeParams["synchronous_commit"] = "local"
 	}
 	e := &postgresEngine{config: config}
 	e.write = e.newConn(e.dial)

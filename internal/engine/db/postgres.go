@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -115,7 +117,7 @@ type postgresEngine struct {
 
 // openPostgres inspects, opens, and migrates the database.
 func (d *DB) openPostgres(ctx context.Context, _ int) error {
-	config, err := postgresConfig(d.opt.URL)
+	config, err := postgresConfig(d.opt.URL, nil)
 	if err != nil {
 		return err
 	}
@@ -161,8 +163,16 @@ func nodeName() string {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), ulid.Make())
 }
 
-// postgresConfig reads the URL. Its error does not contain the password.
-func postgresConfig(url string) (*pgconn.Config, error) {
+// atStart lists the parameters that poolers accept when a connection begins (PgBouncer's
+// documentation, ignore_startup_parameters), and those that can be set only then.
+var atStart = map[string]bool{
+	"application_name": true, "client_encoding": true, "datestyle": true, "standard_conforming_strings": true, "timezone": true,
+	"options": true, "replication": true,
+}
+
+// postgresConfig reads the URL. The settings are used unless the URL has others. The error does not
+// contain the password.
+func postgresConfig(url string, settings map[string]string) (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(url)
 	if err != nil {
 		var parse *pgconn.ParseConfigError
@@ -174,15 +184,73 @@ func postgresConfig(url string) (*pgconn.Config, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectWithin
 	}
-	set := func(name, value string) {
-		if _, chosen := config.RuntimeParams[name]; !chosen {
+	all := map[string]string{
+		"application_name": "lilac", "client_encoding": "UTF8",
+		"idle_in_transaction_session_timeout": strconv.FormatInt(idleInTransaction.Milliseconds(), 10),
+	}
+	maps.Copy(all, settings)
+	maps.Copy(all, config.RuntimeParams)
+	config.RuntimeParams = map[string]string{}
+	later := map[string]string{}
+	for name, value := range all {
+		if atStart[strings.ToLower(name)] {
 			config.RuntimeParams[name] = value
+		} else {
+			later[name] = value
 		}
 	}
-	set("application_name", "lilac")
-	set("client_encoding", "UTF8")
-	set("idle_in_transaction_session_timeout", strconv.FormatInt(idleInTransaction.Milliseconds(), 10))
+	config.AfterConnect = func(ctx context.Context, server *pgconn.PgConn) error { return configure(ctx, server, later) }
 	return config, nil
+}
+
+// configure sets parameters for the rest of a connection.
+func configure(ctx context.Context, server *pgconn.PgConn, parameters map[string]string) error {
+	var query strings.Builder
+	var values [][]byte
+	for name, value := range parameters {
+		values = append(values, []byte(name), []byte(value))
+		fmt.Fprintf(&query, ", set_config($%d, $%d, false)", len(values)-1, len(values))
+	}
+	if err := server.ExecParams(ctx, "SELECT 1"+query.String(), values, nil, nil, nil).Read().Err; err != nil {
+		return fmt.Errorf("set the parameters of the connection: %w", err)
+	}
+	return nil
+}
+
+// checkPooler refuses a pooler that gives a connection to another client after each transaction:
+// what is set for the rest of a connection would be lost there. Such a pooler shows itself by giving
+// the same one to two clients.
+func (e *postgresEngine) checkPooler(ctx context.Context) (err error) {
+	if err := e.write.connect(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	_ = e.write.server.Conn().SetDeadline(time.Time{}) // the context ends it
+	other, err := e.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, other.Close(ctx)) }()
+	first, err := backend(ctx, e.write.server)
+	if err != nil {
+		return err
+	}
+	second, err := backend(ctx, other)
+	if err != nil || first != second {
+		return err
+	}
+	return &fault.Error{Kind: fault.Conflict, Code: "database_pooler", Message: "The pooler in front of PostgreSQL gives a connection to another client after each transaction. " +
+		"Let it keep one for each session (PgBouncer: pool_mode = session), or point LILAC_DB_URL at PostgreSQL itself."}
+}
+
+// backend identifies the process of PostgreSQL behind a connection.
+func backend(ctx context.Context, server *pgconn.PgConn) (string, error) {
+	result := server.ExecParams(ctx, "SELECT pg_backend_pid()", nil, nil, nil, nil).Read()
+	if result.Err != nil || len(result.Rows) != 1 {
+		return "", fmt.Errorf("identify the process of PostgreSQL: %w", result.Err)
+	}
+	return string(result.Rows[0][0]), nil
 }
 
 func (e *postgresEngine) newConn(dial func(context.Context) (*pgconn.PgConn, error)) *postgresConn {
@@ -239,6 +307,9 @@ func (d *DB) openReadOnly(ctx context.Context, e *postgresEngine, applied map[st
 // inspect returns the migrations that were applied, or why this version cannot use the
 // database. It changes nothing.
 func (e *postgresEngine) inspect(ctx context.Context, known []Migration) (map[string]bool, error) {
+	if err := e.checkPooler(ctx); err != nil {
+		return nil, err
+	}
 	q := reader{ctx, e.write}
 	var tables, own int
 	if err := q.QueryRow("SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'").Scan(&tables); err != nil {

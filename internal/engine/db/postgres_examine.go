@@ -30,7 +30,7 @@ const connectionsNeeded = minReaders + 3
 // database: version, encoding, rights, connections, and whether it accepts writes. It changes
 // nothing, and another process may own the database. The error says what to do.
 func ExamineServer(ctx context.Context, url string, known []Migration) (info ServerInfo, err error) {
-	config, err := postgresConfig(url)
+	config, err := postgresConfig(url, nil)
 	if err != nil {
 		return info, err
 	}

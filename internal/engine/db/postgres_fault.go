@@ -100,6 +100,8 @@ func postgresFault(err error) error {
 		return unavailable("database_restarting", "PostgreSQL is being started, stopped or restarted. Lilac tries again.")
 	case strings.HasPrefix(code, classAuthentication):
 		return unavailable("database_login", "PostgreSQL refused the login: "+pgMessage(err)+". Check user, password and pg_hba.conf.")
+	case errors.As(err, new(*pgconn.ConnectError)) && code != "":
+		return unavailable("database_refused", "PostgreSQL, or a pooler in front of it, refused the connection: "+pgMessage(err)+".")
 	case code != "":
 		return unavailable("", "The database cannot be written.")
 	}
