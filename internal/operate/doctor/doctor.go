@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"lilac/internal/foundation/fault"
 	"lilac/internal/model/trial"
 	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
@@ -57,7 +56,7 @@ func Broken(err error) []Finding {
 	var out []Finding
 	found, more := config.Each(err)
 	for _, mistake := range found {
-		out = append(out, Finding{"configuration", Fail, fault.ToWire(mistake).Message, ""})
+		out = append(out, Finding{"configuration", Fail, mistake.Error(), ""})
 	}
 	last := &out[len(out)-1]
 	last.Advice = "Change it there; \"lilac config schema\" and docs/configuration.md say what may stand where."

@@ -283,6 +283,10 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("with %q: %+v, want %s", file, got, want)
 		}
 	}
+	homeless := fault.Wrap(fault.Invalid, errors.New("The home directory is unknown; set HOME"), "workspace cannot be made an absolute path")
+	if got := doctor.Broken(homeless); len(got) != 1 || !strings.Contains(got[0].Message, "set HOME") {
+		t.Errorf("the cause of a mistake is missing: %+v", got)
+	}
 	if got := doctor.Broken(context.Canceled); len(got) != 1 || got[0].Status != doctor.Fail || got[0].Advice == "" {
 		t.Errorf("a configuration that cannot be used: %+v", got)
 	}
