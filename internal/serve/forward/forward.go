@@ -180,21 +180,21 @@ func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 		if u != nil {
 			out := req.Clone(req.Context())
 			out.URL.Scheme, out.URL.Host = u.Scheme, u.Host
-			asked := &asked{Reader: body}
+			wanted := &bodyOnRequest{Reader: body}
 			switch {
 			case repeatable && len(kept) > 0:
 				out.Body = io.NopCloser(bytes.NewReader(kept))
 			case repeatable:
 				out.Body = http.NoBody
 			case body != nil && body != http.NoBody:
-				out.Body = asked
+				out.Body = wanted
 				out.Header.Set("Expect", "100-continue")
 			}
 			var res *http.Response
 			if res, err = transport.RoundTrip(out); err == nil {
 				return res, nil
 			}
-			if out.Body == asked && !asked.read.Load() {
+			if out.Body == wanted && !wanted.read.Load() {
 				err = fmt.Errorf("%w: %w", errNotAsked, err)
 			}
 		}
@@ -225,21 +225,21 @@ var (
 	errNotAsked = errors.New("the active node has not asked for the body")
 )
 
-// asked is a body that is sent only when the active node asks for it. A failed attempt does not
-// close it.
-type asked struct {
+// bodyOnRequest is a body that is sent only when the active node asks for it. A failed attempt does
+// not close it.
+type bodyOnRequest struct {
 	io.Reader
 	read atomic.Bool
 }
 
 // Read implements [io.Reader].
-func (a *asked) Read(p []byte) (int, error) {
-	a.read.Store(true)
-	return a.Reader.Read(p)
+func (b *bodyOnRequest) Read(p []byte) (int, error) {
+	b.read.Store(true)
+	return b.Reader.Read(p)
 }
 
 // Close implements [io.Closer].
-func (*asked) Close() error { return nil }
+func (*bodyOnRequest) Close() error { return nil }
 
 // AskForBody asks for the body of a request that another node has passed on. The active node calls it
 // before it does anything: until then, the other node may send the request again.
