@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -104,6 +105,10 @@ func postgresFault(err error) error {
 		return unavailable("database_refused", "PostgreSQL, or a pooler in front of it, refused the connection: "+pgMessage(err)+".")
 	case code != "":
 		return unavailable("", "The database cannot be written.")
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return unavailable("database_certificate", fmt.Sprintf("The certificate of PostgreSQL is not accepted: %v. Check the host name in LILAC_DB_URL, and its sslmode and sslrootcert.", certificate.Err))
 	}
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
