@@ -63,6 +63,9 @@ func (s Searcher) Search(ctx context.Context, query string, count int) ([]Result
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err // without the query
 		}
+		if untrusted := fault.Untrusted(err, "the search service"); untrusted != nil {
+			return nil, untrusted
+		}
 		return nil, fault.Wrap(fault.Unavailable, err, "The search service %s cannot be reached at %s.", s.Settings.Provider, req.URL.Host)
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read

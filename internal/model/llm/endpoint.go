@@ -203,6 +203,9 @@ func (w *Endpoint) connectionError(ctx context.Context, err error, format string
 	if errors.As(err, &u) {
 		err = u.Err // without the URL, which may contain a password
 	}
+	if untrusted := fault.Untrusted(err, w.Vendor); untrusted != nil {
+		return untrusted
+	}
 	return fault.Wrap(fault.Unavailable, err, format, args...)
 }
 

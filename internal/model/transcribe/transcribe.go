@@ -63,6 +63,9 @@ func (c Client) Transcribe(ctx context.Context, filename, mediaType string, reco
 		if errors.As(err, &u) {
 			err = u.Err // without the URL
 		}
+		if untrusted := fault.Untrusted(err, "the transcription endpoint"); untrusted != nil {
+			return "", untrusted
+		}
 		return "", fault.Wrap(fault.Unavailable, err, "The transcription endpoint %s cannot be reached.", req.URL.Host)
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read

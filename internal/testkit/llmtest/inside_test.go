@@ -1,7 +1,10 @@
 package llmtest_test
 
 import (
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +55,21 @@ func TestErrorsInsideSuccessfulResponses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A host whose certificate is not trusted, such as an organization's own, is not unreachable: the error
+// says so, and what to do.
+func TestACertificateThatIsNotTrusted(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	forEachAdapter(t, func(t *testing.T, _ string, b build) {
+		h := collect(t.Context(), b(server.URL, &http.Client{}, llm.Retry{Max: -1}, time.Minute), prompt)
+		if f := fault.ToWire(h.err); f.Kind != fault.Denied || f.Code != "certificate" || !strings.Contains(f.Message, "unknown authority") || !strings.Contains(f.Message, "SSL_CERT_FILE") {
+			t.Errorf("kind %q, code %q, message %q", f.Kind, f.Code, f.Message)
+		}
+	})
 }
 
 // An answer that a server sends whole, or in its own framing, is understood by every adapter.
