@@ -247,10 +247,10 @@ func (e *postgresEngine) checkPooler(ctx context.Context) (err error) {
 // backend identifies the process of PostgreSQL behind a connection.
 func backend(ctx context.Context, server *pgconn.PgConn) (string, error) {
 	result := server.ExecParams(ctx, "SELECT pg_backend_pid()", nil, nil, nil, nil).Read()
-	if result.Err != nil || len(result.Rows) != 1 {
+	if result.Err != nil {
 		return "", fmt.Errorf("identify the process of PostgreSQL: %w", result.Err)
 	}
-	return string(result.Rows[0][0]), nil
+	return fmt.Sprintf("%s", result.Rows), nil
 }
 
 func (e *postgresEngine) newConn(dial func(context.Context) (*pgconn.PgConn, error)) *postgresConn {
