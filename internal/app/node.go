@@ -155,6 +155,7 @@ func newStandby(o *Options) *standby {
 func (s *standby) passOn(next, refuse http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(remote.KeyHeader) != "" {
+			w.Header().Set(forward.WaitsHeader, "1")
 			refuse.ServeHTTP(w, r)
 			return
 		}

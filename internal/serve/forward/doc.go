@@ -8,7 +8,7 @@
 //     section 10.1.1); one without a body is taken when there is a connection.
 //   - The response arrives as it is sent, so that event streams and answers stream.
 //   - A request is passed on once: a node that receives a passed-on request while it waits itself
-//     refuses it, so that two nodes cannot send a request in a circle.
+//     refuses it, so that two nodes cannot send a request in a circle. The other one then waits on.
 //
 // The client's Host header stays as it is, because the active node checks it. The scheme that the
 // client used is passed on in X-Forwarded-Proto; the active node trusts a node with the right key.

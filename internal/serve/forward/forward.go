@@ -191,10 +191,13 @@ func (f *Forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 				out.Header.Set("Expect", "100-continue")
 			}
 			var res *http.Response
-			if res, err = transport.RoundTrip(out); err == nil {
+			res, err = transport.RoundTrip(out)
+			switch taken := wanted.read.Load(); {
+			case err == nil && (res.Header.Get(WaitsHeader) == "" || taken):
 				return res, nil
-			}
-			if out.Body == wanted && !wanted.read.Load() {
+			case err == nil:
+				err = errors.Join(errWaits, res.Body.Close())
+			case out.Body == wanted && !taken:
 				err = fmt.Errorf("%w: %w", errNotAsked, err)
 			}
 		}
@@ -220,8 +223,13 @@ func isRepeatable(req *http.Request) bool {
 	return req.Method == http.MethodGet || req.Method == http.MethodHead || req.Header.Get("Idempotency-Key") != ""
 }
 
+// WaitsHeader is a header of the responses with which a waiting node refuses what another node has
+// passed on, for example because it is only just becoming the active one. The request was not handled.
+const WaitsHeader = "Lilac-Waits"
+
 var (
 	errNoActive = errors.New("no active node is known")
+	errWaits    = errors.New("the node waits, too")
 	errNotAsked = errors.New("the active node has not asked for the body")
 )
 
@@ -258,7 +266,7 @@ func AskForBody(r *http.Request) {
 // notHandled reports whether a request has certainly not been handled.
 func notHandled(err error) bool {
 	var op *net.OpError
-	return errors.Is(err, errNoActive) || errors.Is(err, errNotAsked) || errors.As(err, &op) && op.Op == "dial"
+	return errors.Is(err, errNoActive) || errors.Is(err, errWaits) || errors.Is(err, errNotAsked) || errors.As(err, &op) && op.Op == "dial"
 }
 
 // fail answers a request that could not be passed on.

@@ -162,6 +162,29 @@ func TestWithoutAnActiveNodeARequestIsRefusedInTheEnd(t *testing.T) {
 	}
 }
 
+// A node that is only just becoming the active one refuses what is passed on. The request waits on, also
+// if nothing else could be sent again.
+func TestARequestThatAWaitingNodeRefusesWaits(t *testing.T) {
+	var calls atomic.Int64
+	p := newPair(t, func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) == 1 {
+			w.Header().Set(forward.WaitsHeader, "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.Copy(w, r.Body)
+	})
+	for _, method := range []string{"POST", "DELETE", "PUT"} {
+		calls.Store(0)
+		if status, text := send(t, method, p.waiting.URL, "hello"); status != http.StatusOK || text != "hello" {
+			t.Errorf("%s: %d %s after %d calls", method, status, text, calls.Load())
+		}
+	}
+	if status, _ := send(t, "GET", p.waiting.URL, ""); status != http.StatusOK {
+		t.Errorf("GET: %d", status)
+	}
+}
+
 // A node that ends while requests wait there refuses them, so that their clients know.
 func TestANodeThatEndsRefusesTheRequestsThatWait(t *testing.T) {
 	waits := make(chan struct{}, 1)
