@@ -118,10 +118,9 @@ type standby struct {
 
 const (
 	anotherIsActive = "Another process is active; this one takes over when that one ends."
-	// leaveLimit limits the time for open requests to finish if this process ends, and handOverLimit
-	// if it becomes the active one: they wait until it is ready.
-	leaveLimit    = time.Second
-	handOverLimit = 15 * time.Second
+	// leaveLimit limits the time for open requests to finish if this process ends. If it becomes the
+	// active one, they may wait until it is ready.
+	leaveLimit = time.Second
 )
 
 func newStandby(o *Options) *standby {
@@ -220,14 +219,14 @@ func (s *standby) leave(becomesActive bool) (err error) {
 		s.port.stop()
 	case s.forwarder != nil:
 		s.forwarder.SetActive("http://" + s.port.listener.Addr().String())
-		limit = handOverLimit
+		limit = forward.Patience
 	}
 	go func() {
 		defer close(s.left)
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		if s.server.Shutdown(ctx) != nil {
-			_ = s.server.Close() // the clients of what is open still see the end
+			_ = s.server.Close() // the connections of open requests end
 		}
 		<-s.served
 	}()

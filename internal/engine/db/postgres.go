@@ -217,9 +217,9 @@ func configure(ctx context.Context, server *pgconn.PgConn, parameters map[string
 	return nil
 }
 
-// checkPooler refuses a pooler that gives a connection to another client after each transaction:
-// what is set for the rest of a connection would be lost there. Such a pooler shows itself by giving
-// the same one to two clients.
+// checkPooler refuses a pooler that gives a connection to another client after each transaction,
+// because the parameters of the connection would be lost. Such a pooler gives two clients the same
+// connection.
 func (e *postgresEngine) checkPooler(ctx context.Context) (err error) {
 	if err := e.write.connect(ctx); err != nil {
 		return err
@@ -307,8 +307,10 @@ func (d *DB) openReadOnly(ctx context.Context, e *postgresEngine, applied map[st
 // inspect returns the migrations that were applied, or why this version cannot use the
 // database. It changes nothing.
 func (e *postgresEngine) inspect(ctx context.Context, known []Migration) (map[string]bool, error) {
-	if err := e.checkPooler(ctx); err != nil {
-		return nil, err
+	if e.lease == nil { // otherwise, the lease has checked it
+		if err := e.checkPooler(ctx); err != nil {
+			return nil, err
+		}
 	}
 	q := reader{ctx, e.write}
 	var tables, own int

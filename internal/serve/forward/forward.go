@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// patience is the time that a request waits for an active node: longer than a takeover takes.
-	patience = 15 * time.Second
+	// Patience is the time that a request waits for an active node: longer than a takeover takes.
+	Patience = 15 * time.Second
 	// pause is the pause between two attempts to connect.
 	pause = 100 * time.Millisecond
 	// dialTime limits the time to connect, and probeTime the time for an answer about readiness.
@@ -67,7 +67,7 @@ type Forwarder struct {
 
 // New returns a forwarder that does not know an active node yet.
 func New(opt Options) *Forwarder {
-	opt.Patience = cmp.Or(opt.Patience, patience)
+	opt.Patience = cmp.Or(opt.Patience, Patience)
 	opt.Logger = cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
 	left := make(chan struct{})
 	f := &Forwarder{opt: opt, left: left, leave: sync.OnceFunc(func() { close(left) }), transport: &http.Transport{
@@ -223,8 +223,8 @@ func isRepeatable(req *http.Request) bool {
 	return req.Method == http.MethodGet || req.Method == http.MethodHead || req.Header.Get("Idempotency-Key") != ""
 }
 
-// WaitsHeader is a header of the responses with which a waiting node refuses what another node has
-// passed on, for example because it is only just becoming the active one. The request was not handled.
+// WaitsHeader is a header of the responses with which a waiting node refuses the requests of other
+// nodes, for example while it becomes the active one. Such a request was not handled.
 const WaitsHeader = "Lilac-Waits"
 
 var (

@@ -162,8 +162,8 @@ func TestWithoutAnActiveNodeARequestIsRefusedInTheEnd(t *testing.T) {
 	}
 }
 
-// A node that is only just becoming the active one refuses what is passed on. The request waits on, also
-// if nothing else could be sent again.
+// A node refuses the requests of other nodes until it is the active one. Such a request waits, also one
+// that is sent only once.
 func TestARequestThatAWaitingNodeRefusesWaits(t *testing.T) {
 	var calls atomic.Int64
 	p := newPair(t, func(w http.ResponseWriter, r *http.Request) {
