@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,16 +35,17 @@ var (
 	tokens  = regexp.MustCompile(`[\d.k]+ in, \d+ out`)
 )
 
-// settled waits until nothing is running and the screen contains a text, and compares the
-// screen with a golden one, in which addresses, times, and tokens are always the same.
-func settled(t *testing.T, p *ptytest.Terminal, text, want string) {
+// settled waits until the screen has become a golden one, in which addresses, times, and tokens
+// are always the same.
+func settled(t *testing.T, p *ptytest.Terminal, want string) {
 	t.Helper()
-	p.Wait("the screen is settled and has "+text, func(screen string) bool {
-		return strings.Contains(screen, text) && !strings.Contains(screen, "Esc stops ·") && !strings.Contains(screen, "· Esc stops\n")
-	})
-	got := address.ReplaceAllString(p.Screen(), "ADDRESS")
-	got = tokens.ReplaceAllString(seconds.ReplaceAllString(got, "$1"), "N in, N out")
-	if diff := cmp.Diff(strings.Trim(want, "\n"), strings.Trim(got, "\n")); diff != "" {
+	var diff string
+	if !e2e.Poll(time.Minute, func() bool {
+		got := address.ReplaceAllString(p.Screen(), "ADDRESS")
+		got = tokens.ReplaceAllString(seconds.ReplaceAllString(got, "$1"), "N in, N out")
+		diff = cmp.Diff(strings.Trim(want, "\n"), strings.Trim(got, "\n"))
+		return diff == ""
+	}) {
 		t.Errorf("the screen differs (-want +got):\n%s", diff)
 	}
 }
@@ -62,7 +64,7 @@ func TestTheTerminalShowsTheConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := chatIn(t, s, dir, full)
-	settled(t, p, "@ files", `
+	settled(t, p, `
 ✿ Lilac
   demo · http://ADDRESS
   /help shows commands and keys · @ attaches a file
@@ -80,7 +82,7 @@ func TestTheTerminalShowsTheConversation(t *testing.T) {
 	// A message of several lines with a file. The tool's output contains an attack.
 	p.Paste("think about @notes.txt\nread hostile.txt")
 	p.Type("\r")
-	settled(t, p, "out\n", `
+	settled(t, p, `
   ⊕ notes.txt
 
   I will use the tool read.

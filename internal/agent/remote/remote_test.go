@@ -33,8 +33,10 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	key     = "the key of the nodes"
-	silence = 2 * time.Second
+	key = "the key of the nodes"
+	// silence is longer than a busy machine delays a signal; brief is for the tests that wait for its end.
+	silence = 8 * time.Second
+	brief   = 2 * time.Second
 )
 
 // machine is a node with commands that the test controls.
@@ -248,7 +250,7 @@ func TestACommandMayBeQuiet(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			return builtin.Ended{}, context.Cause(ctx)
-		case <-time.After(3 * silence):
+		case <-time.After(silence + silence/4):
 			return builtin.Ended{}, nil
 		}
 	})
@@ -267,7 +269,7 @@ func TestACutConnectionEndsTheCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t, untilCancelled, func(o *remote.ServerOptions) {
-				if patient {
+				if o.Silence = brief; patient {
 					o.Silence = time.Hour
 				}
 			})
@@ -277,7 +279,8 @@ func TestACutConnectionEndsTheCommand(t *testing.T) {
 				<-out.something
 				close(network.cut)
 			}()
-			ended, err := run(t.Context(), nodes(t, "http://"+network.addr), "1", builtin.Line{Output: out})
+			n := nodes(t, "http://"+network.addr, func(o *remote.Options) { o.Silence = brief })
+			ended, err := run(t.Context(), n, "1", builtin.Line{Output: out})
 			if err != nil || !ended.Lost {
 				t.Errorf("%+v, %v", ended, err)
 			}
@@ -345,7 +348,7 @@ func TestAnActiveNodeThatReadsNothingHoldsNobodyUp(t *testing.T) {
 				return builtin.Ended{}, context.Cause(ctx)
 			}
 			m := newMachine(t, endless, func(o *remote.ServerOptions) {
-				if leave {
+				if o.Silence = brief; leave {
 					o.Silence = time.Hour
 				}
 			})

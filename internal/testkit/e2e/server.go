@@ -83,7 +83,7 @@ type Server struct {
 func New(t testing.TB, env ...string) *Server {
 	t.Helper()
 	s := &Server{
-		t: t, Dir: t.TempDir(), Addr: freeport.Loopback(t), Env: env, log: &logtest.Log{},
+		t: t, Dir: t.TempDir(), Addr: freeport.Loopback(t), Env: slices.Clone(env), log: &logtest.Log{},
 		client: &http.Client{Transport: &http.Transport{}},
 	}
 	t.Cleanup(func() {
