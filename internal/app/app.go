@@ -240,6 +240,9 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return p.callables.run(failed) })
 	work.Go(func() error { return p.runCompanion(failed) })
 	work.Go(func() error { return p.mcp.Run(failed) })
+	if p.remote != nil {
+		work.Go(func() error { return p.remote.Watch(failed) })
+	}
 	p.monitoring.start(failed, work)
 	work.Go(func() error { return reloads.follow(failed) })
 

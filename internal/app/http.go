@@ -173,7 +173,7 @@ func (w *webServer) fromNode() func(r *http.Request) bool {
 	return func(r *http.Request) bool { return remote.HasKey(r, key) }
 }
 
-// besideNodes also accepts the calls of commands that run on other nodes.
+// besideNodes also serves the other nodes, and the calls of commands that run there.
 func (w *webServer) besideNodes(next http.Handler) http.Handler {
 	fromNode := w.fromNode()
 	if fromNode == nil {
@@ -186,11 +186,14 @@ func (w *webServer) besideNodes(next http.Handler) http.Handler {
 			return
 		}
 		forward.AskForBody(r)
-		if strings.HasPrefix(r.URL.Path, toolsPath+"/") {
+		switch {
+		case r.URL.Path == remote.NamePath:
+			remote.WriteName(rw, w.lease.Node())
+		case strings.HasPrefix(r.URL.Path, toolsPath+"/"):
 			calls.ServeHTTP(rw, r)
-			return
+		default:
+			next.ServeHTTP(rw, r)
 		}
-		next.ServeHTTP(rw, r)
 	})
 }
 

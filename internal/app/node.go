@@ -107,6 +107,7 @@ type standby struct {
 	reason atomic.Pointer[string]
 	// forwarder is nil if the other nodes do not reach this one.
 	forwarder *forward.Forwarder
+	name      atomic.Pointer[string] // that of this node; nil until it is known
 	// streams ends the event streams that are passed on.
 	streams    context.Context
 	endStreams context.CancelFunc
@@ -137,10 +138,13 @@ func newStandby(o *Options) *standby {
 		s.forwarder = forward.New(forward.Options{
 			KeyHeader: remote.KeyHeader, Key: remote.Key(o.Config.Token.Reveal()), TrustedProxies: o.Config.Proxies(), Logger: o.Logger,
 		})
-		opt.Forward, opt.Ready = s.passOn(s.forwarder.Handler(""), httpapi.Standby(opt)), s.forwarder.Ready
+		refuse := httpapi.Standby(opt)
+		opt.Forward, opt.Ready = s.passOn(s.forwarder.Handler("")), s.forwarder.Ready
 		mux.HandleFunc("/node/", s.serveNode)
+		mux.Handle("/", refuseNodes(httpapi.Standby(opt), refuse))
+	} else {
+		mux.Handle("/", httpapi.Standby(opt))
 	}
-	mux.Handle("/", httpapi.Standby(opt))
 	s.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(mux)
 	s.server.ErrorLog = slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)
 	go func() {
@@ -150,14 +154,21 @@ func newStandby(o *Options) *standby {
 	return s
 }
 
-// passOn passes the requests of clients on, and refuses those that another node has passed on.
-func (s *standby) passOn(next, refuse http.Handler) http.Handler {
+// refuseNodes refuses the requests of other nodes, which take this one for the active node.
+func refuseNodes(next, refuse http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(remote.KeyHeader) != "" {
 			w.Header().Set(forward.WaitsHeader, "1")
 			refuse.ServeHTTP(w, r)
 			return
 		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// passOn passes requests on. Event streams end when this node may become the active one.
+func (s *standby) passOn(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") || r.URL.Path == "/events" {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
@@ -178,11 +189,15 @@ func (s *standby) commands() int {
 
 // serveNode serves the other nodes.
 func (s *standby) serveNode(w http.ResponseWriter, r *http.Request) {
-	if at := s.worker.Load(); at != nil && strings.HasPrefix(r.URL.Path, remote.Path) {
+	at, name := s.worker.Load(), s.name.Load()
+	switch {
+	case at != nil && strings.HasPrefix(r.URL.Path, remote.Path):
 		at.server.ServeHTTP(w, r)
-		return
+	case name != nil && r.URL.Path == remote.NamePath && remote.HasKey(r, remote.Key(s.Config.Token.Reveal())):
+		remote.WriteName(w, *name)
+	default:
+		http.Error(w, "This node does not run commands.", http.StatusServiceUnavailable)
 	}
-	http.Error(w, "This node does not run commands.", http.StatusServiceUnavailable)
 }
 
 // around takes note of the active node.
@@ -190,6 +205,7 @@ func (s *standby) around(ctx context.Context, a db.Around) {
 	if s.forwarder == nil {
 		return
 	}
+	s.name.Store(&a.Name)
 	s.forwarder.SetActive(a.ActiveURL)
 	if !a.DirLocked || s.noWorker != nil || s.worker.Load() != nil {
 		return

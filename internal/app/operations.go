@@ -197,8 +197,8 @@ func (m *monitoring) report() health.Report {
 	}
 	if m.remote != nil {
 		part := health.Part{Name: "nodes", Status: health.OK}
-		if reasons := m.remote.Troubles(); len(reasons) > 0 {
-			part.Status, part.Message = health.Warning, "other nodes do not run commands: \"lilac nodes\" says which, and why"
+		if len(m.remote.Troubles()) > 0 {
+			part.Status, part.Message = health.Warning, "not every node works with the others: \"lilac nodes\" says which, and why"
 		}
 		out.Parts = append(out.Parts, part)
 	}

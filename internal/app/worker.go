@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"lilac/internal/agent/builtin"
@@ -110,11 +111,7 @@ func (b toolBuilder) openNodes(token func(call tool.Call) (string, func(), error
 		List: func(ctx context.Context) (out []remote.Node, err error) {
 			err = b.db.Read(ctx, func(q db.Queryer) error {
 				nodes, err := db.Nodes(q)
-				for _, n := range nodes {
-					if n.Name != here && n.URL != "" && time.Duration(n.SilentMS)*time.Millisecond < b.nodeSilence() {
-						out = append(out, remote.Node{Name: n.Name, Host: n.Host, URL: n.URL, CPUs: n.CPUs})
-					}
-				}
+				out = reachable(nodes, here, b.nodeSilence())
 				return err
 			})
 			if err != nil && ctx.Err() == nil {
@@ -124,6 +121,19 @@ func (b toolBuilder) openNodes(token func(call tool.Call) (string, func(), error
 		},
 		Logger: b.Logger,
 	}), nil
+}
+
+// reachable returns the nodes other than this one that run commands. For a moment after a crash, the
+// list still has this node's former process, whose address leads to this one.
+func reachable(nodes []db.Node, here string, silence time.Duration) (out []remote.Node) {
+	at := slices.IndexFunc(nodes, func(n db.Node) bool { return n.Name == here })
+	for _, n := range nodes {
+		former := at < 0 || n.URL == nodes[at].URL && n.Seen <= nodes[at].Since
+		if n.Name != here && n.URL != "" && !former && time.Duration(n.SilentMS)*time.Millisecond < silence {
+			out = append(out, remote.Node{Name: n.Name, Host: n.Host, URL: n.URL, CPUs: n.CPUs})
+		}
+	}
+	return out
 }
 
 // markSharedFiles marks the directories that all nodes have to share.

@@ -22,7 +22,8 @@
 // A command is a connection: POST /node/v1/commands with Upgrade: lilac-command, then lines of
 // JSON in both directions. The active node sends an [order] and then signals; the other one sends
 // frames. Both sides say regularly that they are there. The key of the nodes ([Key]) authenticates
-// the caller. POST /node/v1/commands/{id}/stop ends a command whose connection was lost.
+// the caller. POST /node/v1/commands/{id}/stop ends a command whose connection was lost, and
+// GET /node/v1/name tells which node answers at an address.
 //
 // # Concurrency
 //

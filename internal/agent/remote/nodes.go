@@ -27,8 +27,7 @@ const (
 type Options struct {
 	// Here is this node.
 	Here Node
-	// OwnURL is the address of this node. A listed node with the same address is this node's former
-	// process, whose row remains for a moment after a crash.
+	// OwnURL is the address at which the other nodes reach this one.
 	OwnURL string
 	// List returns the other nodes that can be reached.
 	List func(ctx context.Context) ([]Node, error)
@@ -84,7 +83,8 @@ func (n *Nodes) WithToken(token func(call tool.Call) (string, func(), error)) *N
 	return &Nodes{opt, n.placed}
 }
 
-// Trouble returns why a node runs no commands at the moment, or "".
+// Trouble returns why a node runs no commands at the moment, or why the others do not reach this one;
+// or "".
 func (n *Nodes) Trouble(name string) string {
 	n.placed.mu.Lock()
 	defer n.placed.mu.Unlock()
@@ -94,7 +94,7 @@ func (n *Nodes) Trouble(name string) string {
 	return ""
 }
 
-// Troubles returns why nodes run no commands at the moment.
+// Troubles returns the troubles of all nodes.
 func (n *Nodes) Troubles() (reasons []string) {
 	n.placed.mu.Lock()
 	defer n.placed.mu.Unlock()
@@ -160,7 +160,6 @@ func (p *placed) others(ctx context.Context, opt Options) []Node {
 	if err != nil { // the database says so elsewhere; commands run here
 		listed = nil
 	}
-	listed = slices.DeleteFunc(listed, func(node Node) bool { return node.URL == opt.OwnURL })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listed, p.at = listed, time.Now()

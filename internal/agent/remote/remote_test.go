@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -431,28 +430,6 @@ func TestANodeThatRefusesIsLeftOut(t *testing.T) {
 			}
 			if len(m.begun) > 0 {
 				t.Error("it also began there")
-			}
-		})
-	}
-}
-
-// For a moment after a crash, the list of the nodes still has this node's former process, whose
-// address now leads to this one.
-func TestTheFormerProcessOfThisNodeGetsNoCommands(t *testing.T) {
-	for name, own := range map[string]bool{"own address": true, "control: another address": false} {
-		t.Run(name, func(t *testing.T) {
-			refuses := httptest.NewServer(http.NotFoundHandler())
-			defer refuses.Close()
-			n := nodes(t, refuses.URL, func(o *remote.Options) {
-				if own {
-					o.OwnURL = refuses.URL
-				}
-			})
-			if _, err := run(t.Context(), n, "1", builtin.Line{}); !errors.Is(err, errHere) {
-				t.Errorf("%v, want that it runs here", err)
-			}
-			if troubles := n.Troubles(); (len(troubles) == 0) != own {
-				t.Errorf("the troubles are %q", troubles)
 			}
 		})
 	}

@@ -42,6 +42,8 @@ const silentAfter = 5 * time.Second
 // nodeState says in a word or a sentence what a node does.
 func nodeState(n db.Node) string {
 	switch {
+	case n.Active && n.Trouble != "":
+		return "active, but the others do not reach it: " + n.Trouble
 	case n.Active:
 		return "active"
 	case n.SilentMS > silentAfter.Milliseconds():

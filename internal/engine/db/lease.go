@@ -287,6 +287,7 @@ func (l *Lease) ask(ctx context.Context, query string, args ...string) ([][][]by
 // sent that was the last to succeed.
 func (l *Lease) renew(ctx context.Context, sent time.Time) {
 	defer close(l.done)
+	l.signal(ctx) // the other nodes pass requests on to this one
 	pause := leaseRenewal
 	for {
 		select {

@@ -31,7 +31,8 @@ type Node struct {
 	Seen  int64 `json:"seen"`
 	// SilentMS is the time since then.
 	SilentMS int64 `json:"silentMs"`
-	// Trouble says why the process runs no commands for the active one, or is "".
+	// Trouble says why the process runs no commands for the active one, or why the others do not reach
+	// the active one; or is "".
 	Trouble string `json:"trouble,omitempty"`
 }
 

@@ -129,7 +129,10 @@ func (f *Forwarder) Ready(ctx context.Context) error {
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
-	if res.StatusCode != http.StatusOK {
+	switch {
+	case res.Header.Get(WaitsHeader) != "":
+		return fault.New(fault.Unavailable, "At the address of the active node, %s, a node answers that waits, too. If this lasts, the LILAC_NODE_URL of the active node is not its own address.", u)
+	case res.StatusCode != http.StatusOK:
 		return fault.New(fault.Unavailable, "The active node at %s is not ready.", u)
 	}
 	return nil
@@ -229,7 +232,7 @@ const WaitsHeader = "Lilac-Waits"
 
 var (
 	errNoActive = errors.New("no active node is known")
-	errWaits    = errors.New("the node waits, too")
+	errWaits    = errors.New("at the address of the active node, a node answers that waits, too")
 	errNotAsked = errors.New("the active node has not asked for the body")
 )
 

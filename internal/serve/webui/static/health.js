@@ -128,8 +128,9 @@ function strangers(rows, settle) {
 
 // processes lists the process that decides and writes, and those that take over when it ends.
 function processes(rows) {
+  const active = (n) => (n.trouble ? `active, but the others do not reach it: ${n.trouble}` : 'active');
   const waits = (n) => (n.trouble ? `takes requests, but runs no commands: ${n.trouble}` : n.url ? 'takes requests, runs commands' : 'standby');
-  const row = (n) => el('tr', {}, ...[`${n.host}/${n.pid}`, n.active ? 'active' : waits(n), n.version, n.url || n.addr, whole(n.since)].map((v) => el('td', {}, v)));
+  const row = (n) => el('tr', {}, ...[`${n.host}/${n.pid}`, n.active ? active(n) : waits(n), n.version, n.url || n.addr, whole(n.since)].map((v) => el('td', {}, v)));
   return el('section', {}, el('h3', {}, 'Nodes'), el('div', { className: 'wide', tabIndex: 0, role: 'region', 'aria-label': 'Nodes' }, el('table', { className: 'table' },
     el('thead', {}, el('tr', {}, ...['Node', 'State', 'Version', 'Address', 'Since'].map((h) => el('th', { scope: 'col' }, h)))), el('tbody', {}, ...rows.map(row)))));
 }

@@ -1,0 +1,4 @@
+package remote
+
+// Look asks all nodes for their names, once.
+var Look = (*Nodes).look
