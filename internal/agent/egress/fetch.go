@@ -38,6 +38,8 @@ type FetchOptions struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Roots are the certificate authorities to trust; nil means the system's.
 	Roots *x509.CertPool
+	// Upstream finds the proxy of the network; nil means that of the environment.
+	Upstream Upstream
 
 	// unguarded skips the checks of addresses and redirects. Only tests set it, to
 	// prove that the checks matter.
@@ -87,14 +89,16 @@ func NewFetcher(o FetchOptions) *Fetcher {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{}).DialContext
 	}
+	if o.Upstream == nil {
+		o.Upstream = http.ProxyFromEnvironment
+	}
 	f := &Fetcher{o: o}
 	f.client = &http.Client{
-		Transport: &http.Transport{
-			// No proxy from the environment: it would bypass the checks of addresses.
+		Transport: newRoads(&http.Transport{
 			DialContext: f.dial, TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			DisableKeepAlives: true, DisableCompression: true,
 			TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout, MaxResponseHeaderBytes: maxAnswerHeader,
-		},
+		}, o.Upstream, f.upstream),
 		CheckRedirect: func(r *http.Request, before []*http.Request) error {
 			switch {
 			case len(before) > maxRedirects:
@@ -190,6 +194,19 @@ func failure(ctx context.Context, err error) error {
 	return fault.Wrap(fault.Unavailable, err, "The file could not be fetched.")
 }
 
+// upstream returns the proxy for a request to a host that is allowed.
+func (f *Fetcher) upstream(r *http.Request) (*url.URL, error) {
+	host := normal(r.URL.Hostname())
+	how := listing{exact: slices.Contains(f.o.Hosts, host) || slices.Contains(f.o.Hosts, r.URL.Host), internal: f.o.unguarded || f.addressListed(r.URL.Host)}
+	return f.o.Upstream.find(r.Context(), r.URL, how, f.o.Resolve)
+}
+
+// addressListed reports whether an address is listed with its port. Whoever lists it means it.
+func (f *Fetcher) addressListed(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	return err == nil && isAddress(host) && slices.Contains(f.o.Hosts, hostport)
+}
+
 // dial connects to a host that is allowed, at an address that is.
 func (f *Fetcher) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostport)
@@ -197,8 +214,7 @@ func (f *Fetcher) dial(ctx context.Context, network, hostport string) (net.Conn,
 		return nil, fmt.Errorf("read %q: %w", hostport, err)
 	}
 	permit := func(addr netip.Addr) bool {
-		// Whoever lists the address itself means it.
-		return f.o.unguarded || Public(addr) || isAddress(host) && slices.Contains(f.o.Hosts, hostport)
+		return f.o.unguarded || Public(addr) || f.addressListed(hostport)
 	}
 	return connect(ctx, host, port, f.o.Resolve, func(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
 		if !permit(address.Addr()) {
@@ -222,16 +238,14 @@ func connect(ctx context.Context, host, port string, lookup func(context.Context
 	if err != nil {
 		return nil, fmt.Errorf("read port %q: %w", port, err)
 	}
-	var addrs []netip.Addr
-	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		addrs = []netip.Addr{addr}
-	} else if addrs, err = lookup(ctx, host); err != nil {
-		return nil, fmt.Errorf("look up %s: %w", host, err)
+	addrs, err := addresses(ctx, host, lookup)
+	if err != nil {
+		return nil, err
 	}
 	err = fmt.Errorf("%s has no address", host)
 	for _, addr := range addrs {
 		var conn net.Conn
-		if conn, err = dial(ctx, netip.AddrPortFrom(addr.Unmap(), uint16(number))); err == nil {
+		if conn, err = dial(ctx, netip.AddrPortFrom(addr, uint16(number))); err == nil {
 			return conn, nil
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 )
 
@@ -168,11 +169,21 @@ func (g *Gate) forward(w http.ResponseWriter, r *http.Request, rule Rule, host s
 		}
 	}
 	at := net.JoinHostPort(host, strconv.Itoa(port))
+	upstream, err := g.proxy.upstream(r.Context(), rule, &url.URL{Scheme: scheme, Host: at})
+	if err != nil {
+		g.fail(w, at, err)
+		return
+	}
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return g.dial(ctx, rule, host, port)
+		Proxy: http.ProxyURL(upstream),
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if upstream != nil {
+				return g.meter((&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address))
+			}
+			return g.meter(g.proxy.dial(ctx, rule, host, port))
 		},
-		TLSClientConfig: &tls.Config{RootCAs: g.proxy.opts.Roots, ServerName: host}, TLSHandshakeTimeout: dialTimeout, DisableKeepAlives: true, DisableCompression: true,
+		OnProxyConnectResponse: fault.ProxyAnswer,
+		TLSClientConfig:        &tls.Config{RootCAs: g.proxy.opts.Roots}, TLSHandshakeTimeout: dialTimeout, DisableKeepAlives: true, DisableCompression: true,
 		ResponseHeaderTimeout: idleTimeout, MaxResponseHeaderBytes: maxHeader,
 	}
 	(&httputil.ReverseProxy{
@@ -199,11 +210,15 @@ func (g *Gate) fail(w http.ResponseWriter, at string, err error) {
 		g.refuse(w, at, errRefused.Error())
 		return
 	}
+	if fault.KindOf(err) == fault.Denied {
+		g.refuse(w, at, fault.ToWire(err).Message)
+		return
+	}
 	http.Error(w, "network: "+err.Error(), http.StatusBadGateway)
 }
 
-func (g *Gate) dial(ctx context.Context, rule Rule, host string, port int) (net.Conn, error) {
-	conn, err := g.proxy.dial(ctx, rule, host, port)
+// meter counts the bytes of a connection that was just opened.
+func (g *Gate) meter(conn net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +239,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, at, "no rule lists it")
 		return
 	}
-	there, err := g.dial(r.Context(), rule, host, port)
+	there, err := g.meter(g.proxy.tunnel(r.Context(), rule, host, port))
 	if err != nil {
 		g.fail(w, at, err)
 		return
@@ -302,7 +317,7 @@ func (m *metered) Write(p []byte) (int, error) {
 
 // CloseWrite closes the sending direction only.
 func (m *metered) CloseWrite() error {
-	if half, ok := m.Conn.(*net.TCPConn); ok {
+	if half, ok := m.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return m.Close()

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,6 +30,8 @@ type Options struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Roots are the authorities that HTTPS hosts must be signed by; nil means the system's.
 	Roots *x509.CertPool
+	// Upstream finds the proxy of the network; nil means that of the environment.
+	Upstream Upstream
 }
 
 // Limits bound one gate, and so one command. A zero field means its default.
@@ -85,6 +90,9 @@ func Open(opts Options) (*Proxy, error) {
 	if opts.Resolve == nil {
 		opts.Resolve = resolve
 	}
+	if opts.Upstream == nil {
+		opts.Upstream = http.ProxyFromEnvironment
+	}
 	return &Proxy{opts: opts}, nil
 }
 
@@ -100,6 +108,24 @@ func (p *Proxy) socket() string {
 
 // errRefused is an address that must not be connected to.
 var errRefused = errors.New("the address is not on the public internet")
+
+// upstream returns the proxy of the network for a host that a rule allows, or nil.
+func (p *Proxy) upstream(ctx context.Context, rule Rule, u *url.URL) (*url.URL, error) {
+	return p.opts.Upstream.find(ctx, u, listing{exact: !strings.HasPrefix(rule.Host, "*"), internal: rule.Internal}, p.opts.Resolve)
+}
+
+// tunnel connects to a host that a rule allows, also through the proxy of the network.
+func (p *Proxy) tunnel(ctx context.Context, rule Rule, host string, port int) (net.Conn, error) {
+	target := net.JoinHostPort(host, strconv.Itoa(port))
+	at, err := p.upstream(ctx, rule, &url.URL{Scheme: "https", Host: target})
+	switch {
+	case err != nil:
+		return nil, err
+	case at != nil:
+		return tunnel(ctx, at, target, p.opts.Roots)
+	}
+	return p.dial(ctx, rule, host, port)
+}
 
 // dial connects to a host that a rule allows.
 func (p *Proxy) dial(ctx context.Context, rule Rule, host string, port int) (net.Conn, error) {

@@ -33,6 +33,8 @@ type ServiceOptions struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Roots are the certificate authorities to trust; nil means the system's.
 	Roots *x509.CertPool
+	// Upstream finds the proxy of the network; nil means that of the environment.
+	Upstream Upstream
 
 	// unguarded skips the checks of addresses and redirects. Only tests set it, to prove
 	// that the checks matter.
@@ -49,13 +51,15 @@ func NewService(o ServiceOptions) *http.Client {
 	if o.Resolve == nil {
 		o.Resolve = resolve
 	}
+	if o.Upstream == nil {
+		o.Upstream = http.ProxyFromEnvironment
+	}
 	s := &service{o: o}
-	s.base = &http.Transport{
-		// No proxy from the environment: it would bypass the checks of addresses.
+	s.base = newRoads(&http.Transport{
 		DialContext: s.dial, TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		DisableCompression: true, TLSHandshakeTimeout: dialTimeout, MaxResponseHeaderBytes: maxAnswerHeader,
 		MaxIdleConnsPerHost: 2, IdleConnTimeout: idleTimeout,
-	}
+	}, o.Upstream, s.upstream)
 	return &http.Client{Transport: s, CheckRedirect: func(r *http.Request, before []*http.Request) error {
 		switch {
 		case len(before) > maxRedirects:
@@ -69,7 +73,7 @@ func NewService(o ServiceOptions) *http.Client {
 
 type service struct {
 	o    ServiceOptions
-	base *http.Transport
+	base *roads
 }
 
 // own reports whether a URL belongs to the service.
@@ -116,12 +120,22 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
+// upstream returns the proxy for a request to the service.
+func (s *service) upstream(r *http.Request) (*url.URL, error) {
+	return s.o.Upstream.find(r.Context(), r.URL, listing{exact: true, internal: s.named(r.URL.Hostname())}, s.o.Resolve)
+}
+
+// named reports whether the operator has named the host, so that it may be on a private network.
+func (s *service) named(host string) bool {
+	return s.o.Internal || s.o.unguarded || isAddress(host) || host == "localhost"
+}
+
 func (s *service) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil {
 		return nil, err
 	}
-	named := s.o.Internal || s.o.unguarded || isAddress(host) || host == "localhost"
+	named := s.named(host)
 	dialer := net.Dialer{}
 	return connect(ctx, host, port, s.o.Resolve, func(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
 		if !named && !Public(address.Addr()) {

@@ -63,8 +63,8 @@ func (s Searcher) Search(ctx context.Context, query string, count int) ([]Result
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err // without the query
 		}
-		if untrusted := fault.Untrusted(err, "the search service"); untrusted != nil {
-			return nil, untrusted
+		if known := fault.OfTransport(err, "the search service"); known != nil {
+			return nil, known
 		}
 		return nil, fault.Wrap(fault.Unavailable, err, "The search service %s cannot be reached at %s.", s.Settings.Provider, req.URL.Host)
 	}

@@ -5,12 +5,14 @@ package cli
 
 import (
 	"context"
+	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/app"
+	"lilac/internal/foundation/fault"
 )
 
 // Options describe the program that the command line belongs to.
@@ -29,6 +31,7 @@ func Main(o Options) int {
 	if code, ran := runTools(context.Background(), os.Args); ran {
 		return code
 	}
+	http.DefaultTransport.(*http.Transport).OnProxyConnectResponse = fault.ProxyAnswer
 	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}, seams: o.Seams, release: o.Version, releases: o.Releases}
 	c.secrets.AddEnvironment(os.Environ())
 	return c.run(context.Background(), os.Args[1:])

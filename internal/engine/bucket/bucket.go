@@ -53,7 +53,7 @@ type Bucket struct{ o Options }
 // New returns a bucket. It sends nothing.
 func New(o Options) *Bucket {
 	if o.HTTP == nil {
-		o.HTTP = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}}
+		o.HTTP = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, OnProxyConnectResponse: fault.ProxyAnswer, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

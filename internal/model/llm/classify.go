@@ -82,6 +82,8 @@ func (w *Endpoint) classify(e ProviderError, status int) (kind fault.Kind, code,
 		return say(fault.Denied, "quota_exhausted", "The quota at %s is used up for now%s", w.Vendor, quoted)
 	case isMediaRefused(e, status):
 		return say(fault.Invalid, CodeMediaRefused, "The model %s at %s does not accept an image or a document in the conversation%s", w.Model, w.Vendor, quoted)
+	case status == http.StatusProxyAuthRequired:
+		return fault.Denied, fault.CodeProxyLogin, fault.ProxyLogin
 	case status == http.StatusUnauthorized:
 		return say(fault.Unauthenticated, "", "%s did not accept the API key. Check %s.", w.Vendor, w.Setting)
 	case status == http.StatusForbidden:

@@ -142,6 +142,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 		"FastAPI":                        {422, nil, `{"detail":[{"type":"missing","loc":["body","messages",0,"content"],"msg":"Field required"}]}`, fault.Invalid, "", 0, "body.messages.0.content: Field required"},
 		"a web page":                     {502, http.Header{"Content-Type": {"text/html"}}, "<html><title>Bad gateway</title></html>", fault.Unavailable, "", 0, "trouble at the moment."},
 		"plain text":                     {503, nil, "upstream connect error", fault.Unavailable, "", 0, "upstream connect error"},
+		"a proxy before the host":        {407, nil, "Proxy Authentication Required", fault.Denied, "proxy_login", 0, "HTTPS_PROXY"},
 		"the key is redacted":            {403, nil, `{"message":"no access for secret-key"}`, fault.Denied, "", 0, "***"},
 	} {
 		t.Run(name, func(t *testing.T) {

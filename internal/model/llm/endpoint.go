@@ -195,16 +195,12 @@ func (w *Endpoint) connectionError(ctx context.Context, err error, format string
 			Message: w.Vendor + " sent nothing for too long, so Lilac ended the call. For slow models, raise firstToken or silence of the model under models.",
 		}
 	}
-	var f *fault.Error
-	if errors.As(err, &f) {
-		return f // the transport could not sign the request
-	}
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err // without the URL, which may contain a password
 	}
-	if untrusted := fault.Untrusted(err, w.Vendor); untrusted != nil {
-		return untrusted
+	if known := fault.OfTransport(err, w.Vendor); known != nil {
+		return known
 	}
 	return fault.Wrap(fault.Unavailable, err, format, args...)
 }

@@ -63,8 +63,8 @@ func (c Client) Transcribe(ctx context.Context, filename, mediaType string, reco
 		if errors.As(err, &u) {
 			err = u.Err // without the URL
 		}
-		if untrusted := fault.Untrusted(err, "the transcription endpoint"); untrusted != nil {
-			return "", untrusted
+		if known := fault.OfTransport(err, "the transcription endpoint"); known != nil {
+			return "", known
 		}
 		return "", fault.Wrap(fault.Unavailable, err, "The transcription endpoint %s cannot be reached.", req.URL.Host)
 	}

@@ -31,7 +31,7 @@ type checker struct{ *Config }
 func (c checker) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkListen, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkDatabase, c.checkNode, c.checkBus,
+		c.checkListen, c.checkProxies, c.checkTokens, c.checkSecrets, c.checkHosts, c.checkApart, c.checkDatabase, c.checkNode, c.checkBus,
 		c.checkProviders, c.checkModels, c.checkChannels, c.checkTitles, c.checkAgents, c.checkPolicy, c.Limits.Check, c.checkCompactAt, c.checkWords, c.checkMoney,
 		c.checkSandbox, c.Tasks.Check, c.checkSurface, c.checkAttachments, c.checkStore, c.checkRules, c.checkSources, c.Router.Check, c.checkGate,
 		c.checkTools, c.checkMCP, c.checkV1, c.checkAccounts, c.checkMemory, c.checkWorkspaces, c.Web.Check,

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -91,21 +89,17 @@ func known(m config.ModelChoice, message string) Finding {
 }
 
 func reach(ctx context.Context, m config.ModelChoice) *Finding {
-	u, err := url.Parse(m.BaseURL)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, m.BaseURL, nil)
 	if err != nil {
 		return &Finding{"model", Fail, m.String() + ": invalid base URL", "Check providers." + m.Provider + ".baseURL."}
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	res, err := http.DefaultTransport.RoundTrip(req) // as the calls: through the proxy of the network
 	if err != nil {
-		return &Finding{"model", Warn, m.String() + ": cannot reach " + u.Host, "Check the network, providers." + m.Provider + ".baseURL, and proxies."}
+		return &Finding{"model", Warn, fmt.Sprintf("%s: cannot reach %s: %v", m, req.URL.Host, err), "Check the network, providers." + m.Provider + ".baseURL, and HTTPS_PROXY."}
 	}
-	_ = conn.Close() // it was opened only to test the connection
+	_ = res.Body.Close() // any answer will do
 	return nil
 }
 
@@ -124,7 +118,7 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) 
 	defer cancel()
 	answer, err := listing.Ask(ctx, listing.Endpoint{Anthropic: m.Type == config.Anthropic, BaseURL: m.BaseURL, Key: m.APIKey.Reveal()})
 	if err != nil {
-		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s", m, fault.ToWire(err).Message), "Check the network, providers." + m.Provider + ".baseURL, and proxies."}}
+		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s", m, fault.ToWire(err).Message), "Check the network, providers." + m.Provider + ".baseURL, and HTTPS_PROXY."}}
 	}
 	listed := listedModel(answer, m, message)
 	out := []Finding{listed}

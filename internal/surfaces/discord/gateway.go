@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -136,7 +137,7 @@ func (g *gateway) connect(ctx, storing context.Context, at *position) disconnect
 	if err != nil {
 		return disconnect{err: err}
 	}
-	dialer := websocket.Dialer{HandshakeTimeout: handshakeTimeout, NetDialContext: g.o.Dial}
+	dialer := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: handshakeTimeout, NetDialContext: g.o.Dial}
 	conn, response, err := dialer.DialContext(ctx, address, nil)
 	if err != nil {
 		if response != nil {

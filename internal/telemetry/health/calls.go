@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 type Calls struct {
 	mu               sync.Mutex
 	answered, failed time.Time
-	kind             fault.Kind
+	advice           string
 }
 
 // Answered records a call that succeeded.
@@ -26,17 +27,24 @@ func (c *Calls) Answered(at time.Time) {
 // Failed records a call that failed. It ignores errors that are not about the service: a request that
 // the service refuses can be repeated in another form.
 func (c *Calls) Failed(err error, at time.Time) {
-	kind := fault.KindOf(err)
-	if _, ok := callAdvice[kind]; !ok {
+	wire := fault.ToWire(err)
+	advice := cmp.Or(wayAdvice[wire.Code], callAdvice[wire.Kind])
+	if advice == "" {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failed, c.kind = at, kind
+	c.failed, c.advice = at, advice
 }
 
-// callAdvice says what happened, and what to do. It contains no text of the service, because reports
-// are public.
+// wayAdvice is about the way to the service, by the code of the fault, and callAdvice about the service.
+// They say what happened, and what to do. They contain no text of the service, because reports are public.
+var wayAdvice = map[string]string{
+	fault.CodeCertificate:  "the certificate of the provider is not accepted. If an authority of your organization signed it, name its file in SSL_CERT_FILE",
+	fault.CodeProxyLogin:   "the proxy of this network does not accept the login in HTTPS_PROXY",
+	fault.CodeProxyRefuses: "the proxy of this network refuses to connect to the provider. Allow it there",
+}
+
 var callAdvice = map[fault.Kind]string{
 	fault.Unauthenticated: "the provider does not accept the API key. Enter another one under Set up",
 	fault.Denied:          "the provider refuses: look at the account's credit and at the models that the key may use",
@@ -56,7 +64,7 @@ func (c *Calls) Part(name string, now time.Time) Part {
 	}
 	switch {
 	case c.failed.After(c.answered):
-		return Part{Name: name, Status: Warning, Message: fmt.Sprintf("the last call failed %s: %s (%s)", ago(now.Sub(c.failed)), callAdvice[c.kind], last)}
+		return Part{Name: name, Status: Warning, Message: fmt.Sprintf("the last call failed %s: %s (%s)", ago(now.Sub(c.failed)), c.advice, last)}
 	case c.answered.IsZero():
 		return Part{Name: name, Status: OK}
 	}

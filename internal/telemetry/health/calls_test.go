@@ -26,6 +26,12 @@ func TestCallsAreReported(t *testing.T) {
 			"a failure after an answer", func(c *health.Calls) { c.Answered(begin); c.Failed(refused, begin.Add(90*time.Minute)) },
 			health.Part{Name: "model", Status: health.Warning, Message: "the last call failed 30 min ago: the provider does not accept the API key. Enter another one under Set up (last answer 2 h ago)"},
 		},
+		{
+			"a proxy on the way", func(c *health.Calls) {
+				c.Failed(&fault.Error{Kind: fault.Denied, Code: fault.CodeProxyLogin, Message: fault.ProxyLogin}, begin)
+			},
+			health.Part{Name: "model", Status: health.Warning, Message: "the last call failed 2 h ago: the proxy of this network does not accept the login in HTTPS_PROXY (no answer since the start)"},
+		},
 		{"an answer after a failure", func(c *health.Calls) { c.Failed(refused, begin); c.Answered(begin.Add(time.Hour)) }, health.Part{Name: "model", Status: health.OK, Message: "last answer 1 h ago"}},
 		{"a request that is too long", func(c *health.Calls) { c.Failed(fault.New(fault.Invalid, "Too long."), begin) }, health.Part{Name: "model", Status: health.OK}},
 	} {

@@ -97,8 +97,8 @@ func TestSecretsAreKnownByTheirShape(t *testing.T) {
 
 func TestEnvironmentNamesItsSecrets(t *testing.T) {
 	var s logs.Secrets
-	s.AddEnvironment([]string{"SOME_API_KEY=first-secret", "DISCORD_TOKEN=second-secret", "PATH=/usr/local/bin", "KEY=abc"})
-	if got := s.Redact("first-secret second-secret /usr/local/bin abc"); got != "*** *** /usr/local/bin abc" {
+	s.AddEnvironment([]string{"SOME_API_KEY=first-secret", "DISCORD_TOKEN=second-secret", "PATH=/usr/local/bin", "KEY=abc", "HTTPS_PROXY=http://lilac:third%2!secret@proxy:3128", "NO_PROXY=localhost:8080,me@host"})
+	if got := s.Redact("first-secret second-secret /usr/local/bin abc third%2!secret proxy:3128 me@host"); got != "*** *** /usr/local/bin abc *** proxy:3128 me@host" {
 		t.Errorf("redacted to %q", got)
 	}
 }

@@ -109,13 +109,18 @@ func (s *Secrets) Redact(text string) string {
 // secretName matches the names of environment variables that contain secrets.
 var secretName = regexp.MustCompile(`(?i)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|DSN)$`)
 
+// passwordIn matches an address with a password, such as that of a proxy.
+var passwordIn = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://[^:/?#]*:(.+)@`)
+
 // AddEnvironment adds the values of variables ("NAME=value") whose names suggest
-// that they contain a secret.
+// that they contain a secret, and the passwords in addresses.
 func (s *Secrets) AddEnvironment(environ []string) {
 	var values []string
 	for _, pair := range environ {
 		if name, value, _ := strings.Cut(pair, "="); secretName.MatchString(name) {
 			values = append(values, value)
+		} else if found := passwordIn.FindStringSubmatch(value); found != nil {
+			values = append(values, found[1])
 		}
 	}
 	s.Add(values...)
