@@ -105,11 +105,52 @@ func (s *server) call(ctx context.Context, people People, do func(context.Contex
 		return context.Cause(ctx)
 	}
 	s.mu.Lock()
-	live, trouble, state := s.live, s.trouble, s.state
+	live := s.live
 	s.mu.Unlock()
 	if live == nil {
-		return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s. It is started again by itself.", s.name, state, trouble)
+		return s.away()
 	}
+	err := s.attempt(ctx, live, people, do)
+	if !errors.Is(err, mcp.ErrSessionMissing) {
+		return err
+	}
+	// The server has forgotten the session, and so has not handled the call. It may do that at any time
+	// (MCP 2025-06-18, "Session Management").
+	if live, err = s.renewed(ctx, live); err != nil {
+		return err
+	}
+	return s.attempt(ctx, live, people, do)
+}
+
+// away returns the error of a call of a server that does not work.
+func (s *server) away() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s. It is started again by itself.", s.name, s.state, s.trouble)
+}
+
+// renewed waits for the connection after one whose session was forgotten.
+func (s *server) renewed(ctx context.Context, before *connection) (*connection, error) {
+	for {
+		s.mu.Lock()
+		live, state, changed := s.live, s.state, s.changed
+		s.mu.Unlock()
+		switch {
+		case live != nil && live != before:
+			return live, nil
+		case live == nil && state != Starting:
+			return nil, s.away()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// attempt runs one request on a connection, within its limits.
+func (s *server) attempt(ctx context.Context, live *connection, people People, do func(context.Context, *connection) error) error {
 	limit := s.config.callTime()
 	slow := fault.New(fault.Timeout, "The MCP server %s did not answer within %s. Whether the call took effect is not known: check before you repeat it.", s.name, limit)
 	slow.Code = CodeUnknown
@@ -148,6 +189,9 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 		return context.Cause(ctx)
 	case errors.As(err, &known):
 		return err
+	}
+	if errors.Is(err, mcp.ErrSessionMissing) {
+		return fault.Wrap(fault.Unavailable, err, "The MCP server %s forgets its sessions at once. It has not handled the call.", s.name)
 	}
 	if wire, ok := isWire(err); ok {
 		message := fmt.Sprintf("The MCP server %s refused the call: %s", s.name, text.TruncateRunes(text.Sanitize(wire.Message), maxErrorText))

@@ -15,7 +15,8 @@
 //     hints are shown as text of the server, and permit nothing: what may be called is up to
 //     the policy (package grant).
 //   - Messages, lists, results, and bytes per minute are bounded. Calls and starts have time
-//     limits. A call whose server ends has an unknown outcome.
+//     limits. A call whose server ends has an unknown outcome. A server that only forgets the session
+//     gets another one, and the call again.
 //
 // [Servers.Run] owns one goroutine for each server, which starts it, lists what it offers,
 // publishes its notifications, and restarts it with backoff ([Backoff]). [Servers.Set]

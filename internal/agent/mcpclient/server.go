@@ -46,6 +46,8 @@ type server struct {
 	again func()
 	// live is the connection while the state is Ready.
 	live *connection
+	// changed is closed when the state changes.
+	changed chan struct{}
 }
 
 // maxCalls bounds the calls of one server at a time, so that a server that hangs leaves
@@ -55,7 +57,7 @@ const maxCalls = 8
 func newServer(o *Options, number int, name, key string, config ServerConfig) *server {
 	s := &server{
 		o: o, number: number, name: name, key: key, config: config, log: o.Logger.With("mcp_server", name),
-		settled: make(chan struct{}), state: Starting, since: time.Now(), calls: make(chan struct{}, maxCalls),
+		settled: make(chan struct{}), changed: make(chan struct{}), state: Starting, since: time.Now(), calls: make(chan struct{}, maxCalls),
 	}
 	s.notices.wake = make(chan struct{}, 1)
 	if config.Disabled {
@@ -78,7 +80,12 @@ func (s *server) run(ctx context.Context) {
 		s.set(Starting, nil)
 		lived, err := s.serve(ctx)
 		if ctx.Err() != nil {
+			s.set(Waiting, nil)
 			return
+		}
+		if errors.Is(err, mcp.ErrSessionMissing) && lived >= s.o.limits.session {
+			s.log.Info("an MCP server has forgotten the session; another one begins")
+			continue
 		}
 		var pause time.Duration
 		failures, pause = s.o.limits.backoff(failures, lived)
@@ -103,6 +110,8 @@ func (s *server) rest(ctx context.Context, pause time.Duration) bool {
 func (s *server) set(state State, live *connection) {
 	s.mu.Lock()
 	s.state, s.since, s.live = state, time.Now(), live
+	close(s.changed)
+	s.changed = make(chan struct{})
 	if live != nil {
 		s.trouble = live.offer.dropped
 	}
@@ -285,6 +294,7 @@ func (s *server) begin(ctx context.Context, transport mcp.Transport, live *conne
 			}
 		},
 	})
+	confirmed := confirmations(client, len(s.config.Watch))
 	session, err := client.Connect(ctx, transport, nil)
 	if err != nil {
 		return fmt.Errorf("begin the session: %w", err)
@@ -298,7 +308,7 @@ func (s *server) begin(ctx context.Context, transport mcp.Transport, live *conne
 		return err
 	}
 	for _, uri := range s.config.Watch {
-		if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: uri}); err != nil {
+		if err := watch(ctx, session, uri, confirmed); err != nil {
 			live.offer.dropped = fmt.Sprintf("the resource %s cannot be watched: %s", uri, reason(err))
 		}
 	}

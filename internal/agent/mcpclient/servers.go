@@ -47,12 +47,14 @@ type limits struct {
 	minute  int64
 	// pause is the least time between two lists after changes.
 	pause time.Duration
+	// session is the least time between two sessions with a server that forgets them.
+	session time.Duration
 	// backoff returns the pause before a start.
 	backoff func(failures int, lived time.Duration) (int, time.Duration)
 }
 
 // defaultLimits allow pictures of a few megabytes, and long lists of tools.
-var defaultLimits = limits{message: 8 << 20, minute: 128 << 20, pause: time.Second, backoff: Backoff}
+var defaultLimits = limits{message: 8 << 20, minute: 128 << 20, pause: time.Second, session: time.Second, backoff: Backoff}
 
 // Servers supervises the configured servers.
 type Servers struct {
@@ -73,6 +75,7 @@ func New(o Options) *Servers {
 	o.limits.message = cmp.Or(o.limits.message, defaultLimits.message)
 	o.limits.minute = cmp.Or(o.limits.minute, defaultLimits.minute)
 	o.limits.pause = cmp.Or(o.limits.pause, defaultLimits.pause)
+	o.limits.session = cmp.Or(o.limits.session, defaultLimits.session)
 	if o.limits.backoff == nil {
 		o.limits.backoff = defaultLimits.backoff
 	}

@@ -1,0 +1,99 @@
+package mcpclient
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"lilac/internal/foundation/fault"
+)
+
+// forgetful is an HTTP server that can forget its sessions, as servers do when they are started again, or
+// when nobody has called for some minutes.
+type forgetful struct {
+	server  atomic.Pointer[mcp.Server]
+	handler atomic.Pointer[mcp.StreamableHTTPHandler]
+	// always forgets the session before each call of a tool.
+	always bool
+	calls  atomic.Int32
+}
+
+func (f *forgetful) forget() {
+	server := fake("good")
+	f.handler.Store(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	f.end(f.server.Swap(server))
+}
+
+// end ends the sessions of a server.
+func (*forgetful) end(server *mcp.Server) {
+	if server == nil {
+		return
+	}
+	for session := range server.Sessions() {
+		_ = session.Close() // its client may be gone
+	}
+}
+
+func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if strings.Contains(string(body), `"tools/call"`) {
+		f.calls.Add(1)
+		if f.always {
+			f.forget()
+		}
+	}
+	f.handler.Load().ServeHTTP(w, r)
+}
+
+func startForgetful(t *testing.T, always bool, session time.Duration) (*forgetful, *Servers) {
+	t.Helper()
+	f := &forgetful{always: always}
+	f.forget()
+	web := httptest.NewServer(f)
+	t.Cleanup(func() {
+		f.end(f.server.Load())
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return f, serve(t, Options{limits: limits{session: session}}, map[string]ServerConfig{"fake": {URL: web.URL + "/mcp"}})
+}
+
+func TestAForgottenSessionIsReplacedAndTheCallMadeAgain(t *testing.T) {
+	f, s := startForgetful(t, false, 1)
+	for range 3 {
+		if got, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "here"}), People{}); err != nil || got.texts() != "here0" {
+			t.Fatalf("%q, %v", got.texts(), err)
+		}
+		f.forget()
+	}
+	if status := s.Status()[0]; status.Restarts != 0 {
+		t.Errorf("it counts as failed: %+v", status)
+	}
+}
+
+// A server that keeps no session is no reason to try for ever.
+func TestAServerThatForgetsEachSessionAtOnceIsGivenUp(t *testing.T) {
+	for name, session := range map[string]time.Duration{"at once": 1, "later": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			f, s := startForgetful(t, true, session)
+			_, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "here"}), People{})
+			if wire := fault.ToWire(err); wire.Kind != fault.Unavailable || wire.Code == CodeUnknown {
+				t.Errorf("%v", err)
+			}
+			if n := f.calls.Load(); n > 2 {
+				t.Errorf("the call was made %d times", n)
+			}
+		})
+	}
+}
