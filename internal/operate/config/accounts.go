@@ -11,7 +11,7 @@ import (
 
 // Accounts configures the people of a team.
 type Accounts struct {
-	URL    string   `json:"url,omitempty" jsonschema:"The address under which people reach the page, for example https://lilac.example.com, for links and for the login with OIDC. Its host must also be in allowedHosts. Default: the address of the request that creates a link."`
+	URL    string   `json:"url,omitempty" jsonschema:"The address under which people reach the page, for example https://lilac.example.com or https://tools.example.com/lilac, for links and for the login with OIDC. Its host must also be in allowedHosts. Default: the address of the request that creates a link."`
 	Member Member   `json:"member,omitempty" jsonschema:"What members may have the agent do."`
 	OIDC   OIDCUser `json:"oidc,omitempty" jsonschema:"Login with an OpenID Connect provider. Register the redirect address accounts.url + /oidc/callback there."`
 }
@@ -46,8 +46,8 @@ func (c checker) checkAccounts() error {
 	a := c.Accounts
 	found := []error{a.Member.Tools.Check("accounts.member.tools")}
 	if a.URL != "" {
-		if u, err := url.Parse(a.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			found = append(found, fault.InvalidField("accounts.url", "accounts.url must be an address without a path, such as https://lilac.example.com."))
+		if u, err := url.Parse(a.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			found = append(found, fault.InvalidField("accounts.url", "accounts.url must be an address such as https://lilac.example.com."))
 		}
 	}
 	return errors.Join(append(found, a.OIDC.check()...)...)

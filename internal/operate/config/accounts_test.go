@@ -31,7 +31,8 @@ func TestTheSettingsOfAccountsAreChecked(t *testing.T) {
 		"no mail address":     {with(func(a *Accounts) { a.OIDC.Allow.Emails = []string{"ada"} }), "accounts.oidc.allow.emails"},
 		"another role":        {with(func(a *Accounts) { a.OIDC.Role = "king" }), "accounts.oidc.role"},
 		"an address":          {Accounts{URL: "https://lilac.example.com"}, ""},
-		"a path":              {Accounts{URL: "https://lilac.example.com/x"}, "accounts.url"},
+		"a path":              {Accounts{URL: "https://tools.example.com/lilac"}, ""},
+		"a query":             {Accounts{URL: "https://lilac.example.com/?x=1"}, "accounts.url"},
 		"a host":              {Accounts{URL: "lilac.example.com"}, "accounts.url"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -353,7 +353,7 @@ func TestTwoServersOnAHostHaveSeparateCookies(t *testing.T) {
 }
 
 func TestLinkFromAnotherSiteShowsAnExplanation(t *testing.T) {
-	for accept, want := range map[string]string{"text/html,*/*": `<a href="/">Open Lilac</a>`, "*/*": `"cross_site"`} {
+	for accept, want := range map[string]string{"text/html,*/*": `<a href="./">Open Lilac</a>`, "*/*": `"cross_site"`} {
 		r := httptest.NewRequest("GET", "http://localhost/", nil)
 		r.Header.Set("Accept", accept)
 		r.Header.Set("Sec-Fetch-Site", "cross-site")

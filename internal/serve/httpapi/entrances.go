@@ -71,7 +71,7 @@ func (e *entrances) openInvite(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Security-Policy", formPolicy)
 	return writePageWith(w, http.StatusOK, "Welcome, "+html.EscapeString(i.Name), `<p>You are invited to use Lilac as `+string(i.Role)+`.</p>
-<form method="post" action="/join"><input type="hidden" name="code" value="`+html.EscapeString(code)+`"><button type="submit">Sign in</button></form>`)
+<form method="post" action="`+home(r)+`join"><input type="hidden" name="code" value="`+html.EscapeString(code)+`"><button type="submit">Sign in</button></form>`)
 }
 
 // useInvite signs in the person whom an invite is for.
@@ -85,7 +85,7 @@ func (e *entrances) useInvite(w http.ResponseWriter, r *http.Request) error {
 		return e.refused(w, r, err)
 	}
 	http.SetCookie(w, personCookie(r, e.cookie, secret, int(account.LoginAge.Seconds())))
-	http.Redirect(w, r, e.target(w, r), http.StatusSeeOther)
+	goTo(w, e.target(w, r))
 	return nil
 }
 
@@ -93,13 +93,13 @@ func (e *entrances) useInvite(w http.ResponseWriter, r *http.Request) error {
 func (e *entrances) target(w http.ResponseWriter, r *http.Request) string {
 	c, err := r.Cookie(e.next)
 	if err != nil {
-		return "/"
+		return home(r)
 	}
 	http.SetCookie(w, e.brief(r, e.next, "", -1))
 	if !linkSecret().MatchString(c.Value) {
-		return "/"
+		return home(r)
 	}
-	return "/#/shared/" + c.Value
+	return home(r) + "#/shared/" + c.Value
 }
 
 // brief is a cookie that the browser also sends when it comes from another site.
@@ -116,7 +116,7 @@ func (e *entrances) openLink(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.NotFound, "There is nothing at this path.")
 	}
 	http.SetCookie(w, e.brief(r, e.next, secret, flowAge))
-	return e.goOn(w, "/#/shared/"+secret)
+	return e.goOn(w, home(r)+"#/shared/"+secret)
 }
 
 // goOn writes a page that leads to an address of ours.
@@ -163,15 +163,15 @@ func (e *entrances) refused(w http.ResponseWriter, r *http.Request, err error) e
 		return err
 	}
 	wire := fault.ToWire(err)
-	return writePageWith(w, wire.Kind.HTTPStatus(), "You cannot sign in", `<p>`+html.EscapeString(wire.Message)+`</p>`+e.offer())
+	return writePageWith(w, wire.Kind.HTTPStatus(), "You cannot sign in", `<p>`+html.EscapeString(wire.Message)+`</p>`+e.offer(r))
 }
 
 // offer is the link to the provider; "" without one.
-func (e *entrances) offer() string {
+func (e *entrances) offer(r *http.Request) string {
 	if e.withOIDC() != nil {
 		return ""
 	}
-	return `<p><a class="button" href="/oidc/start">Sign in with ` + html.EscapeString(e.oidc.Name()) + `</a></p>`
+	return `<p><a class="button" href="` + home(r) + `oidc/start">Sign in with ` + html.EscapeString(e.oidc.Name()) + `</a></p>`
 }
 
 // routes declares the pages.

@@ -113,14 +113,14 @@ func TestThePersonReturnsFromTheProviderToTheLink(t *testing.T) {
 		return res
 	}
 	link := strings.Repeat("b", 26)
-	if res := open("/shared/" + link); res.Header.Get("Refresh") != "0; url=/#/shared/"+link {
+	if res := open("/shared/" + link); res.Header.Get("Refresh") != "0; url=../#/shared/"+link {
 		t.Errorf("the link leads to %q", res.Header.Get("Refresh"))
 	}
 	if res := open("/oidc/start"); res.Header.Get("Location") != "https://id.example/?to="+url.QueryEscape("https://lilac.example/oidc/callback") {
 		t.Errorf("the login leads to %q", res.Header.Get("Location"))
 	}
 	res := open("/oidc/callback?code=good")
-	if res.StatusCode != http.StatusOK || res.Header.Get("Refresh") != "0; url=/#/shared/"+link {
+	if res.StatusCode != http.StatusOK || res.Header.Get("Refresh") != "0; url=../#/shared/"+link {
 		t.Errorf("after the login: %d %q", res.StatusCode, res.Header.Get("Refresh"))
 	}
 	signedIn := false

@@ -136,8 +136,20 @@ func (l *loginRoutes) login(w http.ResponseWriter, r *http.Request) error {
 		SameSite: http.SameSiteStrictMode,
 		Secure:   origin.Secure(r),
 	})
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	goTo(w, home(r))
 	return nil
+}
+
+// home returns the address of the page from that of a request. It is relative, so that it is right also
+// below a path of a reverse proxy that removes the path.
+func home(r *http.Request) string {
+	return cmp.Or(strings.Repeat("../", max(0, strings.Count(r.URL.EscapedPath(), "/")-1)), "./")
+}
+
+// goTo sends a browser to an address, which may be relative (RFC 9110 section 10.2.2).
+func goTo(w http.ResponseWriter, address string) {
+	w.Header().Set("Location", address)
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 // wantsPage reports whether a browser requests a page for a person to read.
@@ -165,8 +177,7 @@ var plainPolicy = func() string {
 const (
 	howToLogIn = `<p>Lilac prints a login link each time it starts. To print another one while it runs, use this command (with the same <code>--data</code> option as the server, if any):</p>
 <pre>lilac login</pre>`
-	howToOpen = `<p>You followed a link from another site. To prevent other sites from acting for you, Lilac does not open such links directly.</p>
-<p><a href="/">Open Lilac</a>, or press Enter in the address bar to open the link.</p>`
+	fromOutside = `<p>You followed a link from another site. To prevent other sites from acting for you, Lilac does not open such links directly.</p>`
 )
 
 // writePage writes a page of texts of ours.
@@ -196,10 +207,10 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case !wantsPage(r) || !errors.As(err, &f):
 	case f.Kind == fault.Unauthenticated:
-		_ = writePage(w, http.StatusUnauthorized, "Please log in", a.entrances.offer()+howToLogIn)
+		_ = writePage(w, http.StatusUnauthorized, "Please log in", a.entrances.offer(r)+howToLogIn)
 		return
 	case f.Code == "cross_site":
-		_ = writePage(w, http.StatusForbidden, "Link from another site", howToOpen)
+		_ = writePage(w, http.StatusForbidden, "Link from another site", fromOutside+`<p><a href="`+home(r)+`">Open Lilac</a>, or press Enter in the address bar to open the link.</p>`)
 		return
 	}
 	a.errors.write(w, r, err)

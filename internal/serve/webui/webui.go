@@ -209,7 +209,7 @@ func newPage() (page, error) {
 	_, p.assets["/assets/"+joined] = newAsset(joined, script)
 	// The page names its files with their version.
 	p.version = hex.EncodeToString(sum.Sum(nil)[:versionBytes])
-	_, p.assets["/"] = newAsset("index.html", bytes.ReplaceAll(index, []byte(`"/assets/`), []byte(`"/assets/`+p.version+`/`)))
+	_, p.assets["/"] = newAsset("index.html", bytes.ReplaceAll(index, []byte(`"./assets/`), []byte(`"./assets/`+p.version+`/`)))
 	return p, nil
 }
 

@@ -74,7 +74,7 @@ func TestEveryFileIsServedWithItsType(t *testing.T) {
 const lasting = "max-age=31536000, immutable"
 
 // named finds the files that the page names, and their version.
-var named = regexp.MustCompile(`(?:src|href)="(/assets/([^/"]*)/[^"]*)"`)
+var named = regexp.MustCompile(`(?:src|href)="\.(/assets/([^/"]*)/[^"]*)"`)
 
 // The page names its files with their version, so that a browser asks for them once. What is still asked
 // for in the name of another version is answered, and not kept.
@@ -85,7 +85,7 @@ func TestBrowsersKeepTheFilesUntilAnUpgrade(t *testing.T) {
 		t.Errorf("the page itself has the Cache-Control %q", got)
 	}
 	all := named.FindAllStringSubmatch(index.Body.String(), -1)
-	if len(all) < 5 || strings.Count(index.Body.String(), `"/assets/`) != len(all) {
+	if len(all) < 5 || strings.Count(index.Body.String(), `"./assets/`) != len(all) {
 		t.Fatalf("%d files are named with a version", len(all))
 	}
 	for _, found := range all {
@@ -128,7 +128,7 @@ func TestThePageLoadsOneScriptOfAllModules(t *testing.T) {
 			t.Errorf("the script lacks %s: does nothing import it?", f.Name())
 		}
 	}
-	scripts := regexp.MustCompile(`<script[^>]* src="/assets/[0-9a-f]+/([^"]+)"`).FindAllStringSubmatch(get(t, "/").Body.String(), -1)
+	scripts := regexp.MustCompile(`<script[^>]* src="\./assets/[0-9a-f]+/([^"]+)"`).FindAllStringSubmatch(get(t, "/").Body.String(), -1)
 	if len(scripts) != 2 || scripts[0][1] != "theme.js" || scripts[1][1] != "page.js" {
 		t.Errorf("the page loads the scripts %q", scripts)
 	}

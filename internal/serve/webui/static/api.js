@@ -36,10 +36,14 @@ export async function failureOf(response) {
 // keep a view from ever loading again.
 const readWithin = 60_000;
 
+// at returns the address of a path of the server, relative to the page, which may be below a path of a
+// reverse proxy.
+export const at = (path) => `.${path}`;
+
 async function call(method, path, body, { headers = {}, signal, within = method === 'GET' ? readWithin : 0 } = {}) {
   let response;
   try {
-    response = await fetch(path, {
+    response = await fetch(at(path), {
       method, signal: signal ?? (within ? AbortSignal.timeout(within) : undefined), cache: 'no-store', credentials: 'same-origin',
       headers: { ...(body === undefined ? {} : { 'Content-Type': 'application/json' }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -170,7 +174,7 @@ export const dropGroup = (topic, group) => call('DELETE', `/bus/groups/${encodeU
 export async function ready() {
   let response;
   try {
-    response = await fetch('/readyz', { cache: 'no-store', credentials: 'same-origin' });
+    response = await fetch(at('/readyz'), { cache: 'no-store', credentials: 'same-origin' });
   } catch {
     throw noAnswer();
   }

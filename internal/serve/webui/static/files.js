@@ -1,5 +1,6 @@
 // Draws the files of a conversation: pictures inline, other files as downloads.
 
+import { at } from './api.js';
 import { el } from './element.js';
 
 // The types that the server serves for inline display.
@@ -9,10 +10,11 @@ const pictures = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 export const attached = (files) => files.map(one);
 
 function one(file) {
-  const { mimeType, bytes, url } = file;
+  const { mimeType, bytes } = file;
   // Remove marks that reverse the text direction: they could disguise the file type.
   const filename = file.filename.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
-  if (!url) return el('span', { className: 'file' }, filename);
+  if (!file.url) return el('span', { className: 'file' }, filename);
+  const url = at(file.url);
   const link = el('a', { className: 'file', href: url, download: filename }, filename, bytes ? el('span', { className: 'quiet' }, ` ${size(bytes)}`) : null);
   if (!pictures.includes(mimeType)) return link;
   const image = el('img', { src: url, alt: filename, loading: 'lazy', decoding: 'async' });

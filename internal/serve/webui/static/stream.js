@@ -1,7 +1,7 @@
 // Reads server-sent events, reconnects after the last cursor, and reports the state
 // of the connection. It ends only when it is stopped or the server refuses it.
 
-import { failureOf, noAnswer } from './api.js';
+import { at, failureOf, noAnswer } from './api.js';
 
 const firstWait = 300;
 const longestWait = 5000;
@@ -70,7 +70,7 @@ async function run(cursor, onFrames, onState, onBegin, stopped) {
 async function open(cursor, signal) {
   const headers = { Accept: 'text/event-stream' };
   if (cursor) headers['Last-Event-ID'] = cursor;
-  const response = await fetch('/events', { headers, signal, cache: 'no-store', credentials: 'same-origin' });
+  const response = await fetch(at('/events'), { headers, signal, cache: 'no-store', credentials: 'same-origin' });
   if (!response.ok) throw await failureOf(response);
   return response;
 }
