@@ -20,7 +20,8 @@ const gateJS = `window.gates = []; window.heard = []; {
 	};
 	window.fetch = async (url, how) => {
 		const gate = window.gates.at(-1);
-		if (!gate?.calls.test((how?.method ?? 'GET') + ' ' + url)) return real(url, how);
+		const { pathname, search } = new URL(url, document.baseURI);
+		if (!gate?.calls.test((how?.method ?? 'GET') + ' ' + pathname + search)) return real(url, how);
 		const answer = gate.answers ? await real(url, how) : null;
 		gate.held++;
 		await gate.opened;

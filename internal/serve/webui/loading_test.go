@@ -148,9 +148,10 @@ func TestHowOldRequestsEndedIsShown(t *testing.T) {
 		oldest["state"], oldest["detail"] = "failed", "unavailable: The model is overloaded."
 	})
 	p := webuitest.Open(t, "about:blank", 1000, 700)
-	const awayAtFirst = "{ const real = fetch, asked = new Set(); window.fetch = (url, how) => (url.startsWith('/requests?') && !asked.has(url) ? (asked.add(url), Promise.reject(new TypeError('away'))) : real(url, how)); }"
+	const awayAtFirst = "{ const real = fetch, asked = new Set(); window.fetch = (url, how) => (url.startsWith('./requests?') && !asked.has(url) ? (asked.add(url), window.away = asked.size, Promise.reject(new TypeError('away'))) : real(url, how)); }"
 	p.Before(awayAtFirst, f.url("#/s/s1/m/m0"))
 	p.Shows("#transcript .request .note.bad", "The model is overloaded.")
+	p.Until("each list was away at first", "window.away > 0")
 }
 
 // A message that the agent read long ago is not shown as queued when the page is opened again.
