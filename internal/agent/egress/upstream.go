@@ -36,8 +36,8 @@ type listing struct {
 // find returns the proxy for an address, or nil. The proxy itself looks the name up and connects, so
 // that addresses cannot be checked then. So it gets the names that the operator has listed exactly, and
 // of those that match a wildcard, the ones that lead to public addresses here, too.
-func (find Upstream) find(ctx context.Context, u *url.URL, how listing, lookup func(context.Context, string) ([]netip.Addr, error)) (*url.URL, error) {
-	at, err := find(&http.Request{URL: u})
+func (up Upstream) find(ctx context.Context, u *url.URL, how listing, lookup func(context.Context, string) ([]netip.Addr, error)) (*url.URL, error) {
+	at, err := up(&http.Request{URL: u})
 	if at == nil || err != nil || how.internal || how.exact && !isAddress(u.Hostname()) {
 		return at, err
 	}

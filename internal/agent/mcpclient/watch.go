@@ -16,7 +16,7 @@ const (
 	confirmedSince = "2026-07-28"
 	confirmation   = "notifications/subscriptions/acknowledged"
 	// confirmWithin limits the time until the confirmation.
-	confirmWithin = 10 * time.Second
+	confirmWithin = 5 * time.Second
 )
 
 // confirmations passes the resources on that the server confirms to watch. It may be full, or of nobody's
