@@ -95,7 +95,7 @@ func (AccountPeople) SavePerson(tx *db.Tx, p account.Person) error {
 // Person implements [account.PeopleTable].
 func (AccountPeople) Person(q db.Queryer, id string) (account.Person, error) {
 	p, err := scanPerson(q.QueryRow(`SELECT `+personColumns+` FROM account_people WHERE id = ?`, id))
-	return p, wrap("read person", notFound(err, "There is no account %q.", id))
+	return p, wrap("read person", notFound(err, "There is no account with the id %q. \"lilac accounts list\" shows the ids.", id))
 }
 
 // PersonOf implements [account.PeopleTable].

@@ -9,9 +9,9 @@
 // unless the rule allows an internal host. So a name that points to an internal
 // address, or that changes where it points, gains nothing.
 //
-// In a network that is left through a proxy ([Upstream]), that proxy looks names up and connects, so its
-// addresses cannot be checked here. It gets the names that are listed exactly; a name that only matches a
-// wildcard has to lead to public addresses here, too.
+// If requests leave the network through another proxy ([Upstream]), that one looks names up and connects,
+// so addresses cannot be checked here. It gets the names that are listed exactly; a name that only matches
+// a wildcard has to lead to public addresses here, too.
 //
 // A rule may carry headers, usually credentials. The proxy adds them to plain requests
 // for http://host/ and sends those on as https://host/, so the sandbox never holds

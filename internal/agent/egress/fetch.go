@@ -94,7 +94,7 @@ func NewFetcher(o FetchOptions) *Fetcher {
 	}
 	f := &Fetcher{o: o}
 	f.client = &http.Client{
-		Transport: newRoads(&http.Transport{
+		Transport: newTransports(&http.Transport{
 			DialContext: f.dial, TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			DisableKeepAlives: true, DisableCompression: true,
 			TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout, MaxResponseHeaderBytes: maxAnswerHeader,

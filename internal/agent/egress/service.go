@@ -55,7 +55,7 @@ func NewService(o ServiceOptions) *http.Client {
 		o.Upstream = http.ProxyFromEnvironment
 	}
 	s := &service{o: o}
-	s.base = newRoads(&http.Transport{
+	s.base = newTransports(&http.Transport{
 		DialContext: s.dial, TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		DisableCompression: true, TLSHandshakeTimeout: dialTimeout, MaxResponseHeaderBytes: maxAnswerHeader,
 		MaxIdleConnsPerHost: 2, IdleConnTimeout: idleTimeout,
@@ -73,7 +73,7 @@ func NewService(o ServiceOptions) *http.Client {
 
 type service struct {
 	o    ServiceOptions
-	base *roads
+	base *transports
 }
 
 // own reports whether a URL belongs to the service.

@@ -21,7 +21,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Upstream returns the proxy through which the operator's network is left for a request, or nil.
+// Upstream returns the proxy that a request has to use to leave the operator's network, or nil.
 // [http.ProxyFromEnvironment] is one.
 type Upstream func(*http.Request) (*url.URL, error)
 
@@ -68,24 +68,24 @@ func addresses(ctx context.Context, host string, lookup func(context.Context, st
 	return addrs, nil
 }
 
-// roads sends each request directly or through the proxy of the network.
-type roads struct {
+// transports sends each request directly or through the proxy of the network.
+type transports struct {
 	direct, proxied *http.Transport
 	find            func(*http.Request) (*url.URL, error)
 }
 
-// newRoads returns roads like direct, which checks the addresses that it connects to; find is as in
-// [Upstream.find].
-func newRoads(direct *http.Transport, upstream Upstream, find func(*http.Request) (*url.URL, error)) *roads {
+// newTransports returns direct, which checks the addresses that it connects to, and one like it for the
+// proxy; find is as in [Upstream.find].
+func newTransports(direct *http.Transport, upstream Upstream, find func(*http.Request) (*url.URL, error)) *transports {
 	proxied := direct.Clone()
 	proxied.OnProxyConnectResponse = fault.ProxyAnswer
 	proxied.Proxy, proxied.DialContext = upstream, (&net.Dialer{Timeout: dialTimeout}).DialContext
-	return &roads{direct, proxied, find}
+	return &transports{direct, proxied, find}
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
-	at, err := r.find(req)
+func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
+	at, err := t.find(req)
 	switch {
 	case err != nil:
 		if req.Body != nil {
@@ -93,14 +93,14 @@ func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	case at != nil:
-		return r.proxied.RoundTrip(req)
+		return t.proxied.RoundTrip(req)
 	}
-	return r.direct.RoundTrip(req)
+	return t.direct.RoundTrip(req)
 }
 
-func (r *roads) CloseIdleConnections() {
-	r.direct.CloseIdleConnections()
-	r.proxied.CloseIdleConnections()
+func (t *transports) CloseIdleConnections() {
+	t.direct.CloseIdleConnections()
+	t.proxied.CloseIdleConnections()
 }
 
 // tunnel opens a connection to host:port through a proxy: with CONNECT (RFC 9110 section 9.3.6) or SOCKS 5.
