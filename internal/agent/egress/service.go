@@ -85,7 +85,7 @@ func (s *service) own(u *url.URL) bool {
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
 	}
 	return net.JoinHostPort(u.Hostname(), port)
 }

@@ -110,7 +110,12 @@ func tunnel(ctx context.Context, at *url.URL, target string, roots *x509.CertPoo
 	var dialer net.Dialer
 	switch at.Scheme {
 	case "socks5", "socks5h":
-		through, err := proxy.FromURL(at, &dialer)
+		var login *proxy.Auth
+		if at.User != nil {
+			password, _ := at.User.Password()
+			login = &proxy.Auth{User: at.User.Username(), Password: password}
+		}
+		through, err := proxy.SOCKS5("tcp", hostPort(at), login, &dialer)
 		if err != nil {
 			return nil, fmt.Errorf("use the proxy of the network: %w", err)
 		}

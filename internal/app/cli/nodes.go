@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,15 @@ func nodesCommand(c *cli) *cobra.Command {
 			for _, n := range list.Nodes {
 				rows = append(rows, []string{n.Host + "/" + n.PID, nodeState(n), cmp.Or(n.Version, "-"), cmp.Or(n.URL, n.Addr), when(n.Since), ago(n.SilentMS)})
 			}
-			return c.table("NODE STATE VERSION ADDRESS SINCE SEEN", rows)
+			if err := c.table("NODE STATE VERSION ADDRESS SINCE SEEN", rows); err != nil {
+				return err
+			}
+			for _, n := range list.Nodes {
+				if n.Trouble != "" {
+					fmt.Fprintf(c.out, "%s/%s: %s\n", oneLine(n.Host), oneLine(n.PID), oneLine(n.Trouble))
+				}
+			}
+			return nil
 		}),
 	})
 }
@@ -39,17 +48,17 @@ func nodesCommand(c *cli) *cobra.Command {
 // silentAfter is the time after which a node that says nothing is called silent. It is gone soon.
 const silentAfter = 5 * time.Second
 
-// nodeState says in a word or a sentence what a node does.
+// nodeState returns the state of a node in some words.
 func nodeState(n db.Node) string {
 	switch {
 	case n.Active && n.Trouble != "":
-		return "active, but the others do not reach it: " + n.Trouble
+		return "active, but not reached by the others"
 	case n.Active:
 		return "active"
 	case n.SilentMS > silentAfter.Milliseconds():
 		return "silent"
 	case n.Trouble != "":
-		return "takes requests, but runs no commands: " + n.Trouble
+		return "takes requests, but runs no commands"
 	case n.URL != "":
 		return "takes requests, runs commands"
 	}

@@ -19,7 +19,11 @@ func (p *printer) table(head string, rows [][]string) error {
 	fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = text.TruncateRunes(oneLine(cell), 72)
+			most := 72
+			if i == len(row)-1 {
+				most = 200 // nothing stands to its right: the reason of a trouble fits
+			}
+			row[i] = text.TruncateRunes(oneLine(cell), most)
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
