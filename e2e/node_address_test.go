@@ -34,7 +34,7 @@ func TestNodesWithTheSameAddressAreNoticed(t *testing.T) {
 		}
 		return len(wrong) == 3 && wrong[strconv.Itoa(nodes[0].PID())] && !wrong[strconv.Itoa(nodes[1].PID())] && wrong[strconv.Itoa(nodes[2].PID())]
 	})
-	if list := lilac(t, nodes[0], "nodes"); strings.Count(list, says) != 2 || !strings.Contains(list, "active, but not reached by the others") {
+	if list := lilac(t, nodes[0], "nodes"); strings.Count(list, says) != 2 || !strings.Contains(list, "active, but the others do not reach it") {
 		t.Errorf("lilac nodes says\n%s", list)
 	}
 	if _, ready := nodes[0].Get("/readyz"); !strings.Contains(ready, `not every node works with the others`) {

@@ -134,17 +134,16 @@ func newStandby(o *Options) *standby {
 		opt.Metrics, opt.Token, opt.MetricsToken = &metrics.Registry{}, token, o.Config.MetricsToken.Reveal()
 		observe.DescribeProcess(opt.Metrics, observe.Program{Version: o.Version, Started: time.Now(), Waits: true, Commands: s.commands})
 	}
+	handler := httpapi.Standby(opt)
 	if o.Config.Node.URL != "" {
 		s.forwarder = forward.New(forward.Options{
 			KeyHeader: remote.KeyHeader, Key: remote.Key(o.Config.Token.Reveal()), TrustedProxies: o.Config.Proxies(), Logger: o.Logger,
 		})
-		refuse := httpapi.Standby(opt)
 		opt.Forward, opt.Ready = s.passOn(s.forwarder.Handler("")), s.forwarder.Ready
 		mux.HandleFunc("/node/", s.serveNode)
-		mux.Handle("/", refuseNodes(httpapi.Standby(opt), refuse))
-	} else {
-		mux.Handle("/", httpapi.Standby(opt))
+		handler = refuseNodes(httpapi.Standby(opt), handler)
 	}
+	mux.Handle("/", handler)
 	s.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(mux)
 	s.server.ErrorLog = slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)
 	go func() {

@@ -80,7 +80,7 @@ func (s *server) run(ctx context.Context) {
 		s.set(Starting, nil)
 		lived, err := s.serve(ctx)
 		if ctx.Err() != nil {
-			s.set(Waiting, nil)
+			s.set(Waiting, nil) // for the calls in renewed
 			return
 		}
 		if errors.Is(err, mcp.ErrSessionMissing) && lived >= s.o.limits.session {

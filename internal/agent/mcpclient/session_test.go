@@ -22,6 +22,8 @@ type forgetful struct {
 	handler atomic.Pointer[mcp.StreamableHTTPHandler]
 	// always forgets the session before each call of a tool.
 	always bool
+	// silent answers nothing but calls of tools.
+	silent atomic.Bool
 	calls  atomic.Int32
 }
 
@@ -52,6 +54,9 @@ func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.always {
 			f.forget()
 		}
+	} else if f.silent.Load() {
+		<-r.Context().Done()
+		return
 	}
 	f.handler.Load().ServeHTTP(w, r)
 }
@@ -95,5 +100,27 @@ func TestAServerThatForgetsEachSessionAtOnceIsGivenUp(t *testing.T) {
 				t.Errorf("the call was made %d times", n)
 			}
 		})
+	}
+}
+
+// A call that waits for another session ends with its server.
+func TestACallThatWaitsForASessionEndsWithItsServer(t *testing.T) {
+	f, s := startForgetful(t, false, 1)
+	f.silent.Store(true)
+	f.forget()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "here"}), People{})
+		ended <- err
+	}()
+	eventually(t, "another session begins", func() bool { return f.calls.Load() == 1 && s.Status()[0].State == Starting })
+	s.Set(nil)
+	select {
+	case err := <-ended:
+		if fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for a server that is gone")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -53,18 +52,9 @@ func (n *Nodes) look(ctx context.Context) {
 
 // nameAt returns the name of the node at an address.
 func (n *Nodes) nameAt(ctx context.Context, address string) (string, error) {
-	at, err := url.Parse(address)
-	if err != nil {
-		return "", fmt.Errorf("read the address of a node: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath(NamePath).String(), nil)
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set(KeyHeader, n.opt.Key)
-	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req) // a redirect must not get the key
+	res, err := n.send(ctx, http.MethodGet, address, NamePath)
 	if err != nil {
 		return "", err
 	}

@@ -193,17 +193,7 @@ func (n *Nodes) awaitEnd(node Node, id string) {
 }
 
 func (n *Nodes) askToStop(ctx context.Context, node Node, id string) error {
-	at, err := url.Parse(node.URL)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.JoinPath(Path, id, "stop").String(), nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set(KeyHeader, n.opt.Key)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
+	res, err := n.send(ctx, http.MethodPost, node.URL, Path, id, "stop")
 	if err != nil {
 		return err
 	}
@@ -212,4 +202,19 @@ func (n *Nodes) askToStop(ctx context.Context, node Node, id string) error {
 		return fmt.Errorf("the node answers %s", res.Status)
 	}
 	return nil
+}
+
+// send sends a request without a body to the node at an address. It follows no redirect, which would
+// send the key elsewhere. The caller must close the body of the response.
+func (n *Nodes) send(ctx context.Context, method, address string, path ...string) (*http.Response, error) {
+	at, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("read the address of a node: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at.JoinPath(path...).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set(KeyHeader, n.opt.Key)
+	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 }

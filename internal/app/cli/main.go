@@ -31,6 +31,7 @@ func Main(o Options) int {
 	if code, ran := runTools(context.Background(), os.Args); ran {
 		return code
 	}
+	// The clients of the program use this transport, or a copy.
 	http.DefaultTransport.(*http.Transport).OnProxyConnectResponse = fault.ProxyAnswer
 	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}, seams: o.Seams, release: o.Version, releases: o.Releases}
 	c.secrets.AddEnvironment(os.Environ())

@@ -52,7 +52,7 @@ const silentAfter = 5 * time.Second
 func nodeState(n db.Node) string {
 	switch {
 	case n.Active && n.Trouble != "":
-		return "active, but not reached by the others"
+		return "active, but the others do not reach it"
 	case n.Active:
 		return "active"
 	case n.SilentMS > silentAfter.Milliseconds():
