@@ -22,7 +22,7 @@ type forgetful struct {
 	handler atomic.Pointer[mcp.StreamableHTTPHandler]
 	// always forgets the session before each call of a tool.
 	always bool
-	// silent answers nothing but calls of tools.
+	// silent answers no messages but calls of tools.
 	silent atomic.Bool
 	calls  atomic.Int32
 }
@@ -54,7 +54,7 @@ func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.always {
 			f.forget()
 		}
-	} else if f.silent.Load() {
+	} else if f.silent.Load() && r.Method == http.MethodPost {
 		<-r.Context().Done()
 		return
 	}
