@@ -62,6 +62,10 @@ func SystemPrompt(in SystemInput) string {
 // DateNote tells the model the date.
 func DateNote(now time.Time) string { return "Today: " + now.Format("Monday, 2 January 2006") }
 
+// StoppedNote tells the model that somebody stopped its work. Without it, the model would see
+// requests without an answer, and do what it was told not to do.
+const StoppedNote = "The work on the messages above was stopped before it was finished. Go on with it only if you are asked to."
+
 // InstructionsNote tells the model instructions that have changed since its conversation
 // began.
 func InstructionsNote(system string) string {

@@ -15,6 +15,8 @@ import (
 	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/demo"
+	"lilac/internal/model/llm"
 )
 
 // TestStop is a table of interrupts, cancels and drains at different points of a run.
@@ -212,4 +214,19 @@ func TestADrainDoesNotWaitForARecord(t *testing.T) {
 			t.Errorf("%v after %s", out.Err, time.Since(begun))
 		}
 	})
+}
+
+// The demo model, whose rules stand for the sense of a language model, heeds the note.
+func TestTheDemoModelDoesNotAnswerStoppedWork(t *testing.T) {
+	messages := []chat.Message{chat.Text(chat.User, "count to 30"), chat.Text(chat.System, agent.StoppedNote), chat.Text(chat.User, "and you?")}
+	answer := ""
+	for c, err := range demo.New(demo.Options{Delay: -1}).Stream(t.Context(), llm.Request{Messages: messages}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer += c.Text
+	}
+	if !strings.Contains(answer, "You said: “and you?”.") {
+		t.Errorf("the answer is %q", answer)
+	}
 }

@@ -3,6 +3,7 @@ package relay
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -201,22 +202,43 @@ func prefixOf(text string, n int) int {
 	return len(text)
 }
 
-// whole matches text that is not cut if possible: links and code spans.
-var whole = regexp.MustCompile("\\[[^\\]\\n]*\\]\\([^)\\s]*\\)|<?https?://[^\\s>)]+[>)]?|`[^`\\n]+`")
+// links matches links, which are not cut if possible.
+var links = regexp.MustCompile(`\[[^\]\n]*\]\([^)\s]*\)|<?https?://[^\s>)]+[>)]?`)
+
+// kept returns the links and code spans of a text that have at most room UTF-16 units. Longer
+// ones are cut like any text.
+func kept(text string, room int) (parts []span) {
+	for _, link := range links.FindAllStringIndex(text, -1) {
+		parts = append(parts, span{link[0], link[1]})
+	}
+	start := 0
+	for line := range strings.Lines(text) {
+		for i := 0; i < len(line); {
+			switch line[i] {
+			case '\\':
+				i += 2
+			case '`':
+				n := codeSpan(line[i:])
+				parts = append(parts, span{start + i, start + i + n})
+				i += n
+			default:
+				i++
+			}
+		}
+		start += len(line)
+	}
+	return slices.DeleteFunc(parts, func(p span) bool { return units(text[p.from:p.to]) > room })
+}
 
 // bestCut returns the best place to cut in text[:window].
 func bestCut(text string, window int) int {
-	least := prefixOf(text, units(text[:window])*minFill/100)
+	room := units(text[:window])
+	least := prefixOf(text, room*minFill/100)
 	// A link may cross the end of the window.
-	reach := min(len(text), window+2048)
-	kept := whole.FindAllStringIndex(strings.ToValidUTF8(text[:reach], "?"), -1)
+	whole := kept(text[:min(len(text), window+2048)], room)
 	inside := func(i int) bool {
-		for _, k := range kept {
-			if i > k[0] && i < k[1] {
-				return true
-			}
-		}
-		return false
+		_, inside := at(whole, i)
+		return inside
 	}
 	for _, separator := range []string{"\n\n", "\n", ". ", " "} {
 		for i := window; i > least; {
@@ -235,10 +257,8 @@ func bestCut(text string, window int) int {
 			return i
 		}
 	}
-	for _, k := range kept { // a link that begins early and is too long
-		if window > k[0] && window < k[1] && strings.TrimSpace(text[:k[0]]) != "" && units(text[k[0]:k[1]]) <= units(text[:window]) {
-			return k[0]
-		}
+	if part, divided := at(whole, window); divided && strings.TrimSpace(text[:part.from]) != "" {
+		return part.from // it begins early and is long
 	}
 	for i := window; i > 0; i = before(text, i) {
 		if boundary(text, i) {

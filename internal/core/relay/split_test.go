@@ -35,8 +35,20 @@ func TestSplitCutsAtTheBestPlace(t *testing.T) {
 		"a long word between its characters": {a + b, []string{a + strings.Repeat("b", 40), strings.Repeat("b", 20)}},
 		"a link stays whole":                 {a + " " + link + " end", []string{a, link + " end"}},
 		"a titled link stays whole":          {a + " [of two words](" + link[:40] + ") x", []string{a, "[of two words](" + link[:40] + ") x"}},
-		"a family stays together":            {strings.Repeat("a", 95) + "👨‍👩‍👧‍👦", []string{strings.Repeat("a", 95), "👨‍👩‍👧‍👦"}},
-		"a flag stays whole":                 {strings.Repeat("🇩🇪", 25) + "🇫🇷", []string{strings.Repeat("🇩🇪", 25), "🇫🇷"}},
+		"a code span stays whole": {
+			a + " ``of ` " + b[:40] + "`` x",
+			[]string{a, "``of ` " + b[:40] + "`` x"},
+		},
+		"a code span that fits no message is cut between words": {
+			"`" + a + " " + b + " x`",
+			[]string{"`" + a, b + " x`"},
+		},
+		"backticks of different lengths enclose no code span": {
+			a + " ``x` y`` " + b + " ``` end",
+			[]string{a + " ``x` y``", b + " ``` end"},
+		},
+		"a family stays together": {strings.Repeat("a", 95) + "👨‍👩‍👧‍👦", []string{strings.Repeat("a", 95), "👨‍👩‍👧‍👦"}},
+		"a flag stays whole":      {strings.Repeat("🇩🇪", 25) + "🇫🇷", []string{strings.Repeat("🇩🇪", 25), "🇫🇷"}},
 		"a fence is closed and opened again": {
 			"```go\n" + a + "\n" + b + "\n```\nend",
 			[]string{"```go\n" + a + "\n```", "```go\n" + b + "\n```\nend"},

@@ -71,9 +71,9 @@ func marksInLine(text string, from, to int) (marks []int) {
 	return marks
 }
 
-// at returns the spoiler that an offset divides, if there is one.
-func at(spoilers []span, offset int) (s span, inside bool) {
-	for _, s := range spoilers {
+// at returns the span that an offset divides, if there is one.
+func at(spans []span, offset int) (s span, inside bool) {
+	for _, s := range spans {
 		if offset > s.from && offset < s.to {
 			return s, true
 		}

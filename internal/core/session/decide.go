@@ -392,6 +392,7 @@ func (d *decision) end(e ending, unusable []string) {
 	d.Active = nil
 	d.Raised = withoutPrefix(d.Raised, requestPrefix)
 	d.Ended = appendBounded(d.Ended, a.RequestID, maxEnded)
+	d.Stopped = e.State == event.StateCancelled || d.Stopped && e.State != event.StateDone
 	if e.State == event.StateCancelled && a.Reason != "" {
 		e.Detail = a.Reason
 	}

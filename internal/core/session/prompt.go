@@ -110,6 +110,8 @@ type sentPrompt struct {
 	// notesBefore is the sequence number of the first message of a request that has not
 	// called the model yet, or 0. New notes precede it.
 	notesBefore int64
+	// stopped reports that the work above these notes was stopped.
+	stopped bool
 	// opening is the first message of the conversation, or nil if it is not known.
 	opening *HistoryMessage
 	// current is what a new conversation would begin with now.
@@ -246,6 +248,9 @@ func (r *run) readPrefix() error {
 // addNotes tells the model what has changed.
 func (p *sentPrompt) addNotes(now time.Time) {
 	var texts []string
+	if noted := len(p.Notes) > 0 && p.Notes[len(p.Notes)-1].Before >= p.notesBefore; p.stopped && !noted {
+		texts = append(texts, agent.StoppedNote)
+	}
 	if p.Day != p.current.Day {
 		texts = append(texts, agent.DateNote(now))
 	}

@@ -331,8 +331,9 @@ func (r *run) load() (*agent.Input, error) {
 		r.sent.opening = &conv.Messages[0]
 	}
 	for _, m := range conv.Messages {
-		if r.sent.notesBefore == 0 && m.RequestID == r.requestID && p.step == 0 && p.attempts == 0 {
+		if r.sent.notesBefore == 0 && m.RequestID == r.requestID && p.step == 0 {
 			r.sent.notesBefore = m.Seq
+			r.sent.stopped = r.state.Stopped && len(in.Messages) > 0
 		}
 		in.Messages = append(in.Messages, m.Message)
 		r.slots = append(r.slots, slot{seq: m.Seq})

@@ -75,6 +75,9 @@ type State struct {
 	// messages; oldest first, bounded.
 	Ended []string `json:"ended,omitempty"`
 	Seen  []string `json:"seen,omitempty"`
+	// Stopped reports that somebody stopped a request since the last one that is done: the
+	// next run tells the model.
+	Stopped bool `json:"stopped,omitempty"`
 	// Raised is by how much people have raised limits of the active request, of
 	// the session, and of the day RaisedDay.
 	Raised    map[Limit]int64 `json:"raised,omitempty"`

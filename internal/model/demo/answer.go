@@ -32,7 +32,11 @@ type reply struct {
 	calls     []chat.Part
 }
 
-// turn is the end of a conversation: everything since the model's last answer.
+// stopped is in the note about work that somebody stopped.
+const stopped = "was stopped before it was finished."
+
+// turn is the end of a conversation: everything since the model's last answer, and since
+// somebody stopped its work.
 type turn struct {
 	// messages are the texts of the user messages.
 	messages []string
@@ -44,17 +48,20 @@ type turn struct {
 func latestTurn(messages []chat.Message) turn {
 	s := turn{calls: map[string]chat.Part{}}
 	for _, m := range slices.Backward(messages) {
+		if m.Role == chat.Assistant {
+			for _, c := range m.ToolCalls() {
+				s.calls[c.ToolCallID] = c
+			}
+			break
+		}
+		if m.Role == chat.System && strings.Contains(m.Text(), stopped) {
+			break
+		}
 		switch m.Role {
 		case chat.User:
 			s.messages = append(s.messages, strings.TrimSpace(m.Text()))
 		case chat.Tool:
 			s.results = append(slices.Clone(m.ToolResults()), s.results...)
-		case chat.Assistant:
-			for _, c := range m.ToolCalls() {
-				s.calls[c.ToolCallID] = c
-			}
-			slices.Reverse(s.messages)
-			return s
 		}
 	}
 	slices.Reverse(s.messages)
