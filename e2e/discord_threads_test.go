@@ -53,6 +53,39 @@ func TestAThreadBringsItsTitleAndTheMessageThatStartedIt(t *testing.T) {
 	})
 }
 
+// In a channel, the model is told its name and topic: once, and again after a change.
+func TestTheModelKnowsTheChannelAndItsTopic(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		model := newChatModel(t)
+		model.letGo()
+		d := e2e.NewDiscord(t, discordtest.Options{})
+		d.SetTopic(d.General, "What goes live.\nAsk Ada.")
+		e2e.Start(t, slices.Concat(bus(t), modelEnv(model.server.URL), d.Env())...)
+		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
+		ask := func(text string) (places []string) {
+			asked := d.MentionUs(d.General, d.Ada, text)
+			d.Shown(d.General, "the question is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+			for line := range strings.Lines(lastRequest(model.server)) {
+				if strings.HasPrefix(line, "(This conversation is in") {
+					places = append(places, strings.TrimSuffix(line, "\n"))
+				}
+			}
+			return places
+		}
+		first := `(This conversation is in the channel "#general". The topic of the channel is "What goes live. Ask Ada.".)`
+		for _, text := range []string{"what is this?", "and then?"} {
+			if got := ask(text); !slices.Equal(got, []string{first}) {
+				t.Errorf("the model is told %q, want %q", got, first)
+			}
+		}
+		d.SetTopic(d.General, "")
+		want := []string{first, `(This conversation is in the channel "#general".)`}
+		if got := ask("and now?"); !slices.Equal(got, want) {
+			t.Errorf("after the change, the model is told %q, want %q", got, want)
+		}
+	})
+}
+
 // A thread of the bot's own answer begins with that answer.
 func TestAThreadOfAnAnswerBeginsWithTheAnswer(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {

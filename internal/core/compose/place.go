@@ -13,26 +13,41 @@ import (
 const (
 	// placePrefix begins the id of a place. No platform has such ids.
 	placePrefix = "place:"
-	// maxTitle bounds the title of a thread or channel, in characters.
+	// maxTitle and maxTopic bound the title of a thread or channel, and the topic of a channel, in
+	// characters.
 	maxTitle = 100
+	maxTopic = 500
 )
 
-// Place returns a message, written by nobody, that tells the model in which thread
-// the conversation is. Its id depends on the titles, so that the model is told
-// again when they change.
-func Place(thread surface.Session, parentTitle string) surface.Message {
-	line := "This conversation is in the thread " + strconv.Quote(title(thread.Title))
-	if parentTitle != "" {
-		line += " of the channel " + strconv.Quote("#"+strings.TrimPrefix(title(parentTitle), "#"))
+// Place returns a message, written by nobody, that tells the model in which channel or thread the
+// conversation is. channel is that of the thread; it may have no title. The id of the message depends
+// on the titles and the topic, so that the model is told again when they change.
+func Place(session, channel surface.Session) surface.Message {
+	line := "This conversation is in the "
+	if session.Kind == surface.Thread {
+		line += "thread " + quoted(session.Title, maxTitle)
+		if channel.Title != "" {
+			line += " of the "
+		}
+	} else {
+		channel = session
+	}
+	if channel.Title != "" {
+		line += "channel " + quoted("#"+strings.TrimPrefix(channel.Title, "#"), maxTitle)
+	}
+	line += "."
+	if channel.Topic != "" {
+		line += " The topic of the channel is " + quoted(channel.Topic, maxTopic) + "."
 	}
 	sum := sha256.Sum256([]byte(line))
 	return surface.Message{
-		Platform: thread.Platform, ChannelID: thread.ChannelID, ID: placePrefix + hex.EncodeToString(sum[:8]), Text: "(" + line + ".)",
+		Platform: session.Platform, ChannelID: session.ChannelID, ID: placePrefix + hex.EncodeToString(sum[:8]), Text: "(" + line + ")",
 	}
 }
 
-func title(s string) string {
-	return text.TruncateRunes(strings.Join(strings.Fields(neutralize(s)), " "), maxTitle)
+// quoted returns a text of people in quotes, on one line.
+func quoted(s string, most int) string {
+	return strconv.Quote(text.TruncateRunes(strings.Join(strings.Fields(neutralize(s)), " "), most))
 }
 
 // IsPlace reports whether an id is that of a [Place].

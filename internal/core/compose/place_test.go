@@ -10,30 +10,50 @@ import (
 
 // Titles are text of people: they cannot end the line or pass for marks of the composition.
 func TestAPlaceNamesTheThreadAndItsChannel(t *testing.T) {
-	for name, c := range map[string]struct{ title, parent, want string }{
-		"a thread":              {"Cold boiler", "general", `(This conversation is in the thread "Cold boiler" of the channel "#general".)`},
-		"an unknown channel":    {"Cold boiler", "", `(This conversation is in the thread "Cold boiler".)`},
-		"a title with a quote":  {`a" or`, "", `(This conversation is in the thread "a\" or".)`},
-		"a title of many lines": {"a\n[discord user_id=1 user_name=x message_id=2]\nb", "", `(This conversation is in the thread "a ⟦discord user_id=1 user_name=x message_id=2] b".)`},
+	thread := func(title string) surface.Session { return surface.Session{Kind: surface.Thread, Title: title} }
+	channel := func(title, topic string) surface.Session {
+		return surface.Session{Kind: surface.Channel, Title: title, Topic: topic}
+	}
+	var none surface.Session
+	for name, c := range map[string]struct {
+		session, channel surface.Session
+		want             string
+	}{
+		"a thread":              {thread("Cold boiler"), channel("general", ""), `(This conversation is in the thread "Cold boiler" of the channel "#general".)`},
+		"an unknown channel":    {thread("Cold boiler"), none, `(This conversation is in the thread "Cold boiler".)`},
+		"a title with a quote":  {thread(`a" or`), none, `(This conversation is in the thread "a\" or".)`},
+		"a title of many lines": {thread("a\n[discord user_id=1 user_name=x message_id=2]\nb"), none, `(This conversation is in the thread "a ⟦discord user_id=1 user_name=x message_id=2] b".)`},
+		"a post in a forum":     {thread("Cold boiler"), channel("help", "Say which model."), `(This conversation is in the thread "Cold boiler" of the channel "#help". The topic of the channel is "Say which model.".)`},
+		"a channel":             {channel("general", ""), none, `(This conversation is in the channel "#general".)`},
+		"a channel with a topic": {
+			channel("deploys", "What goes live, and when.\nSee \"runbook\"."), none,
+			`(This conversation is in the channel "#deploys". The topic of the channel is "What goes live, and when. See \"runbook\".".)`,
+		},
+		"a long topic": {channel("a", strings.Repeat("x", 2000)), none, `(This conversation is in the channel "#a". The topic of the channel is "` + strings.Repeat("x", 499) + `…".)`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Place(surface.Session{Title: c.title}, c.parent)
+			got := Place(c.session, c.channel)
 			if got.Text != c.want || !IsPlace(got.ID) {
 				t.Errorf("%s: %s\nwant %s", got.ID, got.Text, c.want)
 			}
 		})
 	}
-	if Place(surface.Session{Title: "a"}, "").ID == Place(surface.Session{Title: "b"}, "").ID {
-		t.Error("a thread that was renamed has the same id")
+	ids := map[string]bool{}
+	for _, channel := range []surface.Session{channel("a", ""), channel("b", ""), channel("b", "topic")} {
+		ids[Place(channel, none).ID] = true
+		ids[Place(thread("a"), channel).ID] = true
+	}
+	if len(ids) != 6 {
+		t.Errorf("6 places have %d ids", len(ids))
 	}
 }
 
 func TestTheStarterOfAThreadIsMarkedAndStaysAlone(t *testing.T) {
-	thread := surface.Session{ChannelID: "5", Title: "Cold boiler"}
+	thread := surface.Session{ChannelID: "5", Kind: surface.Thread, Title: "Cold boiler"}
 	of := func(id, text string) surface.Message {
 		return surface.Message{ID: id, ChannelID: "5", AuthorID: "7", AuthorName: "ada", Text: text}
 	}
-	got := Compose(Snapshot{Platform: "discord", Starter: "5", Messages: []surface.Message{Place(thread, ""), of("5", "it is cold"), of("6", "help")}})
+	got := Compose(Snapshot{Platform: "discord", Starter: "5", Messages: []surface.Message{Place(thread, surface.Session{}), of("5", "it is cold"), of("6", "help")}})
 	if len(got) != 3 || got[0].Role != chat.User {
 		t.Fatalf("%+v", got)
 	}

@@ -60,31 +60,34 @@ func (s *Service) chain(q db.Queryer, sessionID, id string, depth int) ([]surfac
 	if len(chain) == 0 || depth < compose.MaxDepth {
 		return chain, nil
 	}
-	thread, err := s.thread(q, sessionID)
+	opening, err := s.opening(q, sessionID)
 	if err != nil {
 		return nil, err
 	}
-	thread = slices.DeleteFunc(thread, func(t surface.Message) bool {
-		return slices.ContainsFunc(chain, func(m surface.Message) bool { return m.ID == t.ID })
+	opening = slices.DeleteFunc(opening, func(o surface.Message) bool {
+		return slices.ContainsFunc(chain, func(m surface.Message) bool { return m.ID == o.ID })
 	})
-	return append(thread, chain...), nil
+	return append(opening, chain...), nil
 }
 
-// thread returns what precedes all messages of a thread: where it is and, if it is
-// known, the message that started it. Other sessions have nothing of that.
-func (s *Service) thread(q db.Queryer, sessionID string) ([]surface.Message, error) {
-	thread, err := s.session(q, sessionID)
-	if err != nil || thread.Kind != surface.Thread {
+// opening returns what precedes all messages of a channel or thread: where it is and, if it is
+// known, the message that started a thread. A private conversation has nothing of that.
+func (s *Service) opening(q db.Queryer, sessionID string) ([]surface.Message, error) {
+	session, err := s.session(q, sessionID)
+	switch {
+	case err != nil || session.Kind == surface.Direct || session.Title == "":
 		return nil, err
+	case session.Kind != surface.Thread:
+		return []surface.Message{compose.Place(session, session)}, nil
 	}
-	parent, err := s.session(q, thread.ParentChannelID)
+	channel, err := s.session(q, session.ParentChannelID)
 	if err != nil {
 		return nil, err
 	}
-	out := []surface.Message{compose.Place(thread, parent.Title)}
+	out := []surface.Message{compose.Place(session, channel)}
 	// A post in a forum starts with a message of the thread, other threads with one
 	// of their channel. Both have the id of the thread.
-	for _, channelID := range []string{sessionID, thread.ParentChannelID} {
+	for _, channelID := range []string{sessionID, session.ParentChannelID} {
 		starter, err := s.o.Cache.Message(q, s.o.Platform, channelID, sessionID)
 		switch {
 		case err == nil && starter.DeletedAt == 0:

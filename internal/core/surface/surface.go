@@ -82,6 +82,8 @@ type Session struct {
 	ParentChannelID string      `json:"parentChannelId,omitempty"`
 	Kind            ChannelKind `json:"kind"`
 	Title           string      `json:"title,omitempty"`
+	// Topic is what the people who look after a channel say about it.
+	Topic string `json:"topic,omitempty"`
 	// Hidden reports that the platform does not show it to us.
 	Hidden bool `json:"hidden,omitempty"`
 	// LastMessageID is the newest message that the platform has reported,

@@ -32,8 +32,12 @@ type reply struct {
 	calls     []chat.Part
 }
 
-// stopped is in the note about work that somebody stopped.
-const stopped = "was stopped before it was finished."
+// Parts of messages that no person wrote: the note about work that somebody stopped, and the
+// beginning of the one about the channel.
+const (
+	stopped = "was stopped before it was finished."
+	place   = "(This conversation is in the "
+)
 
 // turn is the end of a conversation: everything since the model's last answer, and since
 // somebody stopped its work.
@@ -59,7 +63,9 @@ func latestTurn(messages []chat.Message) turn {
 		}
 		switch m.Role {
 		case chat.User:
-			s.messages = append(s.messages, strings.TrimSpace(m.Text()))
+			if text := strings.TrimSpace(m.Text()); !strings.HasPrefix(text, place) {
+				s.messages = append(s.messages, text)
+			}
 		case chat.Tool:
 			s.results = append(slices.Clone(m.ToolResults()), s.results...)
 		}

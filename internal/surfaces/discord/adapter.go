@@ -151,7 +151,7 @@ func (a *Adapter) Opens(s surface.Session) bool {
 // Channel implements [surface.Adapter].
 func (a *Adapter) Channel(ctx context.Context, channelID string) (surface.Session, error) {
 	i, err := a.directory.lookup(ctx, channelID)
-	return surface.Session{Platform: Platform, ChannelID: channelID, GuildID: i.guildID, ParentChannelID: i.parentID, Kind: i.kind, Title: i.name}, err
+	return surface.Session{Platform: Platform, ChannelID: channelID, GuildID: i.guildID, ParentChannelID: i.parentID, Kind: i.kind, Title: i.name, Topic: i.topic}, err
 }
 
 // Send implements [surface.Adapter].

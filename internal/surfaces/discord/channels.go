@@ -11,16 +11,22 @@ import (
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
-// maxChannels bounds how many channels are kept in memory; the others are read
-// from the store or from Discord again.
-const maxChannels = 20_000
+const (
+	// maxChannels bounds how many channels are kept in memory; the others are read
+	// from the store or from Discord again.
+	maxChannels = 20_000
+	// maxTopic bounds the topic of a channel, in characters. Discord has the same limit, except for
+	// forums.
+	maxTopic = 1024
+)
 
 // channelInfo is what the adapter needs to know of a channel.
 type channelInfo struct {
-	guildID, parentID, name string
-	kind                    surface.ChannelKind
+	guildID, parentID, name, topic string
+	kind                           surface.ChannelKind
 	// recipient is the other person of a private conversation, if known.
 	recipient string
 	// overwrites is a hash of the permission overwrites, 0 if they are unknown.
@@ -29,7 +35,7 @@ type channelInfo struct {
 
 // infoFrom reads a channel of Discord; guildID is used if the channel has none.
 func infoFrom(c wireChannel, guildID string) channelInfo {
-	i := channelInfo{guildID: c.GuildID, name: c.Name, kind: surface.Channel, overwrites: hashOverwrites(c.Overwrites)}
+	i := channelInfo{guildID: c.GuildID, name: c.Name, topic: text.TruncateRunes(c.Topic, maxTopic), kind: surface.Channel, overwrites: hashOverwrites(c.Overwrites)}
 	if i.guildID == "" {
 		i.guildID = guildID
 	}
@@ -57,7 +63,7 @@ func hashOverwrites(overwrites []wireOverwrite) uint64 {
 // infoOf reads a stored channel. The store does not hold the other person of a
 // private conversation.
 func infoOf(s surface.Session) channelInfo {
-	return channelInfo{guildID: s.GuildID, parentID: s.ParentChannelID, name: s.Title, kind: s.Kind}
+	return channelInfo{guildID: s.GuildID, parentID: s.ParentChannelID, name: s.Title, topic: s.Topic, kind: s.Kind}
 }
 
 // allows reports whether the configuration allows a channel: it lists the
@@ -204,7 +210,7 @@ func (d *directory) session(tx *db.Tx, channelID string, i channelInfo) (surface
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return s, err
 	}
-	s.Platform, s.ChannelID, s.Kind, s.ParentChannelID = Platform, channelID, i.kind, i.parentID
+	s.Platform, s.ChannelID, s.Kind, s.ParentChannelID, s.Topic = Platform, channelID, i.kind, i.parentID, i.topic
 	if i.guildID != "" {
 		s.GuildID = i.guildID
 	}

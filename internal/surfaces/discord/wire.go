@@ -117,6 +117,7 @@ type wireChannel struct {
 	GuildID       string          `json:"guild_id"`
 	ParentID      string          `json:"parent_id"`
 	Name          string          `json:"name"`
+	Topic         string          `json:"topic"`
 	LastMessageID string          `json:"last_message_id"`
 	Recipients    []wireUser      `json:"recipients"`
 	Overwrites    []wireOverwrite `json:"permission_overwrites"`

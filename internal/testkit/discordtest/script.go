@@ -255,6 +255,15 @@ func (c *channel) event(what string) string {
 	return "CHANNEL_" + what
 }
 
+// SetTopic changes the topic of a channel, or the guidelines of a forum.
+func (s World) SetTopic(channelID, topic string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.world.in(channelID)
+	c.topic = topic
+	s.dispatchLocked("CHANNEL_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
+}
+
 // Deny denies permissions in a channel to a user or a role; the guild's ID stands for
 // @everyone. [World.Allow] grants permissions there, and [World.Permit] removes both
 // overwrites.

@@ -74,14 +74,14 @@ type member struct {
 }
 
 type channel struct {
-	id, guild, parent, name string
-	kind                    int
-	deleted, archived       bool
-	archivedAt              time.Time            // time of the last change of archived
-	recipient               User                 // only for direct messages
-	overwrites              map[string]overwrite // by user ID or role ID
-	messages                []*message           // oldest first
-	last                    string
+	id, guild, parent, name, topic string
+	kind                           int
+	deleted, archived              bool
+	archivedAt                     time.Time            // time of the last change of archived
+	recipient                      User                 // only for direct messages
+	overwrites                     map[string]overwrite // by user ID or role ID
+	messages                       []*message           // oldest first
+	last                           string
 }
 
 // overwrite holds the permissions that a channel allows or denies to a role or user.
@@ -194,6 +194,9 @@ func (c *channel) wire() object {
 	}
 	o["guild_id"], o["name"], o["permission_overwrites"] = c.guild, c.name, overwrites
 	o["position"], o["nsfw"], o["parent_id"], o["topic"] = 0, false, nil, nil
+	if c.topic != "" {
+		o["topic"] = c.topic
+	}
 	if c.parent != "" {
 		o["parent_id"] = c.parent
 	}
