@@ -12,7 +12,11 @@ import (
 // documents is a table whose rows hold a key, a value as JSON, and a checksum over
 // both. Its other columns only find rows, so that the checksum does not cover them.
 // (The checksum of a [checksummed] table covers all columns.)
-type documents[T any] struct {
+type documents[T any] struct{ documentTable }
+
+// documentTable is the part of [documents] that does not depend on their type, so that it is
+// compiled once.
+type documentTable struct {
 	table string
 	// key is the column that names a row. It is a constant in quotes for a table with
 	// one row.
@@ -25,6 +29,10 @@ type documents[T any] struct {
 // [documents.add] write in addition to key, json and checksum; those in primary form
 // the primary key.
 func newDocuments[T any](table, key, primary string, columns ...string) documents[T] {
+	return documents[T]{newDocumentTable(table, key, primary, columns)}
+}
+
+func newDocumentTable(table, key, primary string, columns []string) documentTable {
 	all := append(columns[:len(columns):len(columns)], "json", "checksum")
 	if !strings.HasPrefix(key, "'") {
 		all = append([]string{key}, all...)
@@ -36,7 +44,7 @@ func newDocuments[T any](table, key, primary string, columns ...string) document
 		}
 	}
 	insert := `INSERT INTO ` + table + ` (` + strings.Join(all, ", ") + `) VALUES (?` + strings.Repeat(", ?", len(all)-1) + `) ON CONFLICT`
-	return documents[T]{
+	return documentTable{
 		table: table, key: key,
 		selectFrom: `SELECT ` + key + `, json, checksum FROM ` + table + ` `,
 		insert:     insert + ` DO NOTHING`,
@@ -45,7 +53,7 @@ func newDocuments[T any](table, key, primary string, columns ...string) document
 }
 
 // checksums describes the table to the deep check.
-func (d documents[T]) checksums() checksummed {
+func (d documentTable) checksums() checksummed {
 	return checksummed{table: d.table, key: 1, columns: []string{d.key, "json"}, sum: documentSum}
 }
 
@@ -69,16 +77,20 @@ func (d documents[T]) readable(q db.Queryer, where string, args ...any) ([]T, er
 }
 
 func (d documents[T]) scan(r scanner) (v T, err error) {
+	return v, d.scanInto(r, &v)
+}
+
+func (d documentTable) scanInto(r scanner, v any) error {
 	var key string
 	var data []byte
 	var checksum int64
 	if err := r.Scan(&key, &data, &checksum); err != nil {
-		return v, err
+		return err
 	}
-	return v, d.decode(key, data, checksum, &v)
+	return d.decode(key, data, checksum, v)
 }
 
-func (d documents[T]) decode(key string, data []byte, checksum int64, into *T) error {
+func (d documentTable) decode(key string, data []byte, checksum int64, into any) error {
 	if documentChecksum(key, data) != checksum {
 		return db.DamagedRow(d.table, key)
 	}
@@ -89,7 +101,7 @@ func (d documents[T]) decode(key string, data []byte, checksum int64, into *T) e
 }
 
 // encode returns the JSON of a value and its checksum.
-func (d documents[T]) encode(key string, v T) (data []byte, checksum int64, err error) {
+func (d documentTable) encode(key string, v any) (data []byte, checksum int64, err error) {
 	if data, err = json.Marshal(v); err != nil {
 		return nil, 0, fmt.Errorf("encode %s %s: %w", d.table, key, err)
 	}
@@ -98,16 +110,12 @@ func (d documents[T]) encode(key string, v T) (data []byte, checksum int64, err 
 
 // put inserts or replaces a row. columns are the values of the columns of newDocuments.
 func (d documents[T]) put(tx *db.Tx, key string, v T, columns ...any) error {
-	args, err := d.args(key, v, columns)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(d.upsert, args...)
+	_, err := d.write(tx, d.upsert, key, v, columns)
 	return err
 }
 
 // has reports whether a row exists.
-func (d documents[T]) has(q db.Queryer, key string) (bool, error) {
+func (d documentTable) has(q db.Queryer, key string) (bool, error) {
 	return exists(q, `SELECT 1 FROM `+d.table+` WHERE `+d.key+` = ?`, db.CleanText(key))
 }
 
@@ -117,24 +125,16 @@ func (d documents[T]) ensure(tx *db.Tx, key string, v T, columns ...any) error {
 	if exists, err := d.has(tx, key); exists || err != nil {
 		return err
 	}
-	args, err := d.args(key, v, columns)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(d.insert, args...)
+	_, err := d.write(tx, d.insert, key, v, columns)
 	return err
 }
 
 // add inserts a row. It returns false, and changes nothing, if the row exists.
 func (d documents[T]) add(tx *db.Tx, key string, v T, columns ...any) (added bool, err error) {
-	args, err := d.args(key, v, columns)
-	if err != nil {
-		return false, err
-	}
-	return changed(tx.Exec(d.insert, args...))
+	return changed(d.write(tx, d.insert, key, v, columns))
 }
 
-func (d documents[T]) args(key string, v T, columns []any) ([]any, error) {
+func (d documentTable) write(tx *db.Tx, statement, key string, v any, columns []any) (db.Result, error) {
 	key = db.CleanText(key)
 	data, checksum, err := d.encode(key, v)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d documents[T]) args(key string, v T, columns []any) ([]any, error) {
 	if !strings.HasPrefix(d.key, "'") {
 		args = append(args, key)
 	}
-	return append(append(args, columns...), data, checksum), nil
+	return tx.Exec(statement, append(append(args, columns...), data, checksum)...)
 }
 
 // documentChecksum returns the checksum of a row of [documents].

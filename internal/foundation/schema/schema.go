@@ -17,7 +17,11 @@ type Options struct {
 }
 
 // Schema is the JSON schema of the struct T.
-type Schema[T any] struct {
+type Schema[T any] struct{ untyped }
+
+// untyped is the part of a [Schema] that needs its type only to be derived, so that it is compiled
+// once.
+type untyped struct {
 	options Options
 	load    func() (derived, error)
 }
@@ -25,24 +29,26 @@ type Schema[T any] struct {
 // For returns the schema of T. Whether T can be described is only known when the
 // schema is first used; see [Schema.JSON].
 func For[T any](o Options) *Schema[T] {
-	return &Schema[T]{o, sync.OnceValues(func() (derived, error) {
-		d, err := derive(reflect.TypeFor[T]())
-		if err != nil {
-			return d, fmt.Errorf("derive schema of %s: %w", reflect.TypeFor[T](), err)
-		}
-		return d, nil
-	})}
+	return &Schema[T]{untyped{o, sync.OnceValues(func() (derived, error) { return deriveNamed(reflect.TypeFor[T]()) })}}
+}
+
+func deriveNamed(t reflect.Type) (derived, error) {
+	d, err := derive(t)
+	if err != nil {
+		return d, fmt.Errorf("derive schema of %s: %w", t, err)
+	}
+	return d, nil
 }
 
 // JSON returns the schema as JSON. An error is a mistake in the struct.
-func (s *Schema[T]) JSON() (json.RawMessage, error) {
+func (s *untyped) JSON() (json.RawMessage, error) {
 	d, err := s.load()
 	return d.text, err
 }
 
 // Normalize returns an input with the field names and types of the schema and with
 // defaults for missing fields. It fails if the input does not match the schema.
-func (s *Schema[T]) Normalize(input json.RawMessage) (json.RawMessage, error) {
+func (s *untyped) Normalize(input json.RawMessage) (json.RawMessage, error) {
 	d, err := s.load()
 	if err != nil {
 		return nil, err
@@ -90,13 +96,17 @@ func Unmarshal(normal json.RawMessage, in any) error {
 // Partial returns what can be read of an input that may not match the schema, for
 // example to show what a call was about. Wrong fields have their zero value.
 func (s *Schema[T]) Partial(input json.RawMessage) (in T) {
+	s.decodePart(input, &in)
+	return in
+}
+
+func (s *untyped) decodePart(input json.RawMessage, into any) {
 	d, err := s.load()
 	if err != nil {
-		return in
+		return
 	}
 	value, _ := d.coerce(input, s.options)
 	if normal, err := json.Marshal(value); err == nil {
-		_ = json.Unmarshal(normal, &in) // fields that fit are set all the same
+		_ = json.Unmarshal(normal, into) // fields that fit are set all the same
 	}
-	return in
 }
