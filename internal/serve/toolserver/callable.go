@@ -43,26 +43,24 @@ const defaultTime = 30 * time.Second
 // caller should see are faults.
 func NewCallable[In any](c Callable, run func(ctx context.Context, caller Caller, in In) (any, error)) Callable {
 	s := schema.For[In](schema.Options{})
-	c.schema, c.normalize = s.JSON, s.Normalize
-	c.run = func(ctx context.Context, caller Caller, normal json.RawMessage) (any, error) {
+	return c.with(s.JSON, s.Normalize, func(ctx context.Context, caller Caller, normal json.RawMessage) (any, error) {
 		var in In
 		if err := schema.Unmarshal(normal, &in); err != nil {
 			return nil, err
 		}
 		return run(ctx, caller, in)
-	}
-	if c.Time <= 0 {
-		c.Time = defaultTime
-	}
-	return c
+	})
 }
 
 // NewForeign returns c with a function that runs it, for a callable whose input has the
 // schema of another program. normalize checks an input and brings it into the form for
 // run.
 func NewForeign(c Callable, schema json.RawMessage, normalize func(input json.RawMessage) (json.RawMessage, error), run func(ctx context.Context, caller Caller, normal json.RawMessage) (any, error)) Callable {
-	c.schema = func() (json.RawMessage, error) { return schema, nil }
-	c.normalize, c.run = normalize, run
+	return c.with(func() (json.RawMessage, error) { return schema, nil }, normalize, run)
+}
+
+func (c Callable) with(schema func() (json.RawMessage, error), normalize func(json.RawMessage) (json.RawMessage, error), run func(context.Context, Caller, json.RawMessage) (any, error)) Callable {
+	c.schema, c.normalize, c.run = schema, normalize, run
 	if c.Time <= 0 {
 		c.Time = defaultTime
 	}
