@@ -15,6 +15,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 const (
@@ -96,11 +97,7 @@ func (h *homes) migrate(workspace, note string) error {
 		return err
 	}
 	h.since = time.Now()
-	next := filepath.Join(h.dir, partialPrefix+"since")
-	if err := os.WriteFile(next, []byte(strconv.FormatInt(h.since.UnixMilli(), 10)+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, note)
+	return osfile.Replace(note, []byte(strconv.FormatInt(h.since.UnixMilli(), 10)+"\n"), 0o600)
 }
 
 // removePartial removes what a killed process left behind.

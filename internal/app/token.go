@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/operate/config"
 	"lilac/internal/serve/toolserver"
 )
@@ -27,7 +28,7 @@ func operatorToken(cfg *config.Config) (string, error) {
 	raw := make([]byte, tokenBytes)
 	_, _ = rand.Read(raw) // never fails; crypto/rand aborts the program instead
 	token = hex.EncodeToString(raw)
-	if err := writeFile(filepath.Join(cfg.DataDir, config.TokenFile), []byte(token+"\n")); err != nil {
+	if err := osfile.Replace(filepath.Join(cfg.DataDir, config.TokenFile), []byte(token+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("write the token: %w", err)
 	}
 	return token, nil
@@ -40,17 +41,9 @@ func announce(cfg *config.Config, addr string, tools *toolserver.Endpoint) error
 	if err != nil {
 		return fmt.Errorf("encode the server's address: %w", err)
 	}
-	if err := writeFile(filepath.Join(cfg.DataDir, serverFile), data); err != nil {
+	if err := osfile.Replace(filepath.Join(cfg.DataDir, serverFile), data, 0o600); err != nil {
 		return fmt.Errorf("write the server's address: %w", err)
 	}
 	return nil
 }
 
-// writeFile replaces a file atomically. Only the owner can read it.
-func writeFile(path string, data []byte) error {
-	temp := path + ".new"
-	if err := os.WriteFile(temp, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
-}

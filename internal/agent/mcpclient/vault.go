@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // Vault keeps logins in a file, encrypted with a key in another file (AES-256-GCM, bound to
@@ -110,12 +111,8 @@ func (v *Vault) write(sealed map[string][]byte) error {
 	if err != nil {
 		return fmt.Errorf("encode the logins of MCP servers: %w", err)
 	}
-	next := v.File + ".new"
-	if err := os.WriteFile(next, data, 0o600); err != nil {
+	if err := osfile.Replace(v.File, data, 0o600); err != nil {
 		return fmt.Errorf("write the logins of MCP servers: %w", err)
-	}
-	if err := os.Rename(next, v.File); err != nil {
-		return fmt.Errorf("replace the logins of MCP servers: %w", err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // markName is the name of the file with which the active node marks a directory.
@@ -24,10 +25,7 @@ type Mark struct {
 func Leave(dirs ...string) (marks []Mark, err error) {
 	for _, dir := range dirs {
 		m := Mark{Path: filepath.Join(dir, markName), Text: rand.Text()}
-		if err := os.WriteFile(m.Path+".new", []byte(m.Text), 0o600); err != nil {
-			return nil, fmt.Errorf("mark a directory: %w", err)
-		}
-		if err := os.Rename(m.Path+".new", m.Path); err != nil {
+		if err := osfile.Replace(m.Path, []byte(m.Text), 0o600); err != nil {
 			return nil, fmt.Errorf("mark a directory: %w", err)
 		}
 		marks = append(marks, m)

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // Trust is the file in which the operator's trust is kept: the hashes of skills by their
@@ -38,15 +39,11 @@ func (t Trust) save(trusted map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("encode the trusted skills: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(t.File), 0o700); err != nil {
+	if err := osfile.MkdirAll(filepath.Dir(t.File), 0o700); err != nil {
 		return fmt.Errorf("make the directory of the trusted skills: %w", err)
 	}
-	next := t.File + ".new"
-	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
+	if err := osfile.Replace(t.File, append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the trusted skills: %w", err)
-	}
-	if err := os.Rename(next, t.File); err != nil {
-		return fmt.Errorf("replace the trusted skills: %w", err)
 	}
 	return nil
 }

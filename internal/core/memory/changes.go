@@ -11,11 +11,12 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // record keeps a change, and removes the oldest ones.
 func record(root *os.Root, c Change) error {
-	if err := root.MkdirAll(historyDir, 0o700); err != nil {
+	if err := osfile.MkdirAllIn(root, historyDir, 0o700); err != nil {
 		return fmt.Errorf("record a change of the memory: %w", err)
 	}
 	data, err := json.Marshal(c)

@@ -15,6 +15,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/foundation/text"
 )
 
@@ -258,7 +259,7 @@ func (s *Store) change(by Author, p Place, name string, after *string) (Change, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	if err := osfile.MkdirAll(s.Dir, 0o700); err != nil {
 		return Change{}, fmt.Errorf("make the memory: %w", err)
 	}
 	root, err := s.open()
@@ -321,7 +322,7 @@ func apply(root *os.Root, p Place, name string, after *string) error {
 		}
 		return nil
 	}
-	if err := root.MkdirAll(p.dir(), 0o700); err != nil {
+	if err := osfile.MkdirAllIn(root, p.dir(), 0o700); err != nil {
 		return fmt.Errorf("make a place of the memory: %w", err)
 	}
 	return replace(root, file, []byte(*after))
@@ -329,12 +330,8 @@ func apply(root *os.Root, p Place, name string, after *string) error {
 
 // replace writes a file, so that readers see the whole old or new one.
 func replace(root *os.Root, file string, data []byte) error {
-	next := file + ".new"
-	if err := root.WriteFile(next, data, 0o600); err != nil {
+	if err := osfile.ReplaceIn(root, file, data, 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", path.Base(file), err)
-	}
-	if err := root.Rename(next, file); err != nil {
-		return fmt.Errorf("replace %s: %w", path.Base(file), err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ const lockName = "lilac.lock"
 
 // makeDir creates the data directory if it does not exist.
 func makeDir(dir string) error {
-	err := os.MkdirAll(dir, 0o700)
+	err := osfile.MkdirAll(dir, 0o700)
 	if err == nil {
 		return nil
 	}
@@ -61,23 +61,28 @@ func lockDir(dir string) (lock dirLock, err error) {
 	return lock, nil
 }
 
-// openLockFile opens or creates the lock file. A file that root creates gets the owner
-// of the directory: after root has inspected the data of a service, the service must
-// still be able to start.
+// openLockFile opens or creates the lock file.
 func openLockFile(dir string) (*os.File, error) {
-	path, created := filepath.Join(dir, lockName), true
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	path := filepath.Join(dir, lockName)
+	f, err := createFile(path)
 	if errors.Is(err, fs.ErrExist) {
-		created = false
 		f, err = os.OpenFile(path, os.O_RDWR, 0)
 	}
 	if err != nil {
 		return nil, openFault(path, err)
 	}
-	if info, err := os.Stat(dir); created && err == nil && os.Geteuid() == 0 {
-		if uid, gid, ok := osfile.Owner(info); ok {
-			_ = f.Chown(uid, gid) // root of a container may lack the right; this process does not need it
-		}
+	return f, nil
+}
+
+// createFile creates a file. If root does, the file gets the owner of the directory: after root has
+// worked with the data of a service, the service must still be able to start.
+func createFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err == nil {
+		osfile.Adopt(f, info)
 	}
 	return f, nil
 }

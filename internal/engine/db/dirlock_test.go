@@ -10,37 +10,42 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Root opens the data of a service, for example after a restore, which creates no lock
-// file. The lock file that root leaves behind must not keep the service from starting.
-func TestALockFileThatRootCreatesBelongsToTheOwnerOfTheDirectory(t *testing.T) {
+// Root opens the data of a service, for example to move it from another database. What root makes
+// there must not keep the service from starting.
+func TestFilesThatRootCreatesBelongToTheOwnerOfTheDirectory(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can open files of other users")
 	}
 	for name, uid := range map[string]int{"a service's": 61234, "root's own": 0} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "data")
-			if err := os.Mkdir(dir, 0o700); err != nil {
+			above := t.TempDir()
+			if err := os.Chown(above, uid, uid); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Chown(dir, uid, uid); err != nil {
-				t.Fatal(err)
+			dir := filepath.Join(above, "data")
+			openFile(t, dir)
+			files, err := os.ReadDir(dir)
+			if err != nil || len(files) != 4 { // the lock, the database, and two of its log
+				t.Errorf("there are %v, %v", files, err)
 			}
-			d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: tables})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
-			info, err := os.Stat(filepath.Join(dir, "lilac.lock"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != uid || int(st.Gid) != uid || info.Mode().Perm() != 0o600 {
-				t.Errorf("the lock file is %v of %d:%d, want %d", info.Mode(), st.Uid, st.Gid, uid)
+			for _, name := range append(names(files), ".") {
+				info, err := os.Stat(filepath.Join(dir, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != uid || int(st.Gid) != uid || info.Mode().Perm()&0o077 != 0 {
+					t.Errorf("%s is %v of %d:%d, want %d", name, info.Mode(), st.Uid, st.Gid, uid)
+				}
 			}
 		})
 	}
+}
+
+func names(entries []os.DirEntry) (out []string) {
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
 }
 
 // The files of a directory may be removed while it is in use; it stays locked.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -51,6 +52,12 @@ func (d *DB) openSQLite(ctx context.Context, readers int) error {
 		return err
 	}
 	d.notePending(applied)
+	// SQLite gives the files beside the database the owner of the database.
+	if f, err := createFile(path); err == nil {
+		_ = f.Close()
+	} else if !errors.Is(err, fs.ErrExist) {
+		return fileFault(path, err)
+	}
 	e := &sqliteEngine{path: path, synchronous: d.opt.Synchronous, onPlan: d.opt.OnPlan}
 	d.engine = e
 	// synchronous=FULL syncs the log at every commit: "accepted" means on disk. The

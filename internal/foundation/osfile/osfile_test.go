@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,6 +92,70 @@ func TestOpenDirRefusesFilesAndLinks(t *testing.T) {
 		}
 		if err == nil {
 			f.Close()
+		}
+	}
+}
+
+func TestAFileIsReplacedAsAWhole(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	file := filepath.Join(dir, "file")
+	if err := osfile.Replace(file, nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a missing directory: %v", err)
+	}
+	for range 2 { // a directory that exists is no error
+		if err := osfile.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{"a longer one", "short"} {
+		if err := osfile.Replace(file, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil || osfile.HasModes && info.Mode().Perm() != 0o640 {
+			t.Errorf("the mode is %v, %v", info.Mode(), err)
+		}
+		if got, err := os.ReadFile(file); string(got) != text {
+			t.Errorf("the file has %q, %v, want %q", got, err, text)
+		}
+	}
+	if err := osfile.Replace(dir, []byte("x"), 0o600); err == nil {
+		t.Error("a file replaced a directory")
+	}
+	if err := osfile.MkdirAll(filepath.Join(file, "below"), 0o700); err == nil {
+		t.Error("there is a directory below a file")
+	}
+	for _, at := range []string{dir, filepath.Dir(dir)} {
+		if left, err := os.ReadDir(at); len(left) != 1 {
+			t.Errorf("%s has %v, %v, want one entry", at, left, err)
+		}
+	}
+}
+
+// Control: what root makes in a directory of its own is root's.
+func TestWhatRootMakesBelongsToTheOwnerOfTheDirectory(t *testing.T) {
+	if !osfile.HasModes || os.Geteuid() != 0 {
+		t.Skip("only root can give something away")
+	}
+	for _, uid := range []int{61234, 0} {
+		dir := t.TempDir()
+		given := filepath.Join(dir, "of another user")
+		err := errors.Join(os.WriteFile(given, nil, 0o600), os.Chown(given, 61235, 61235), os.Chown(dir, uid, uid))
+		for _, path := range []string{"file", "made/below/file", "of another user"} {
+			path = filepath.Join(dir, path)
+			err = errors.Join(err, osfile.MkdirAll(filepath.Dir(path), 0o700), osfile.Replace(path, []byte("x"), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]int{"file": uid, "made": uid, "made/below": uid, "made/below/file": uid, "of another user": 61235} {
+			info, err := os.Stat(filepath.Join(dir, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, group, _ := osfile.Owner(info); got != want || group != want {
+				t.Errorf("%s in a directory of %d belongs to %d:%d, want %d", path, uid, got, group, want)
+			}
 		}
 	}
 }

@@ -136,10 +136,10 @@ func (s Store) writeSecrets(now, after Files) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
+	if err := osfile.MkdirAll(s.DataDir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
 	}
-	if err := replaceFile(s.SecretsPath(), data, 0o600); err != nil {
+	if err := osfile.Replace(s.SecretsPath(), data, 0o600); err != nil {
 		return fmt.Errorf("write the secrets: %w", err)
 	}
 	return nil
@@ -150,17 +150,17 @@ func (s Store) writeConfig(before, after string) error {
 	if err != nil {
 		return fmt.Errorf("find the configuration file: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(real), 0o700); err != nil {
+	if err := osfile.MkdirAll(filepath.Dir(real), 0o700); err != nil {
 		return fmt.Errorf("create the directory of the configuration: %w", err)
 	}
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(real); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := replaceFile(real+backupSuffix, []byte(before), mode); err != nil {
+	if err := osfile.Replace(real+backupSuffix, []byte(before), mode); err != nil {
 		return fmt.Errorf("keep the old configuration: %w", err)
 	}
-	if err := replaceFile(real, []byte(after), mode); err != nil {
+	if err := osfile.Replace(real, []byte(after), mode); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil
@@ -180,25 +180,4 @@ func (s Store) Previous() (text string, ok bool, err error) {
 		return "", false, fmt.Errorf("read the old configuration: %w", err)
 	}
 	return string(data), true, nil
-}
-
-// replaceFile replaces a file as a whole, and waits until it is on the disk. The new content is never
-// readable by more users than mode allows.
-func replaceFile(path string, data []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if _, err = f.Write(data); err == nil {
-		err = errors.Join(f.Chmod(mode), f.Sync())
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
