@@ -46,4 +46,3 @@ func announce(cfg *config.Config, addr string, tools *toolserver.Endpoint) error
 	}
 	return nil
 }
-

@@ -43,9 +43,13 @@ func doctorCommand(c *cli) *cobra.Command {
 			if security {
 				return c.diagnose(doctor.Security(ctx, doctor.Patient{Config: cfg, Server: server}))
 			}
-			_, _, traces := tracing.Environment(c.getenv)
+			getenv, unread := c.environment()
+			if unread != nil {
+				return unread
+			}
+			_, _, traces := tracing.Environment(getenv)
 			return c.diagnose(doctor.Examine(ctx, doctor.Patient{
-				Config: cfg, Warnings: warnings, Server: server, Unfound: err, Traces: traces, Deep: deep, Online: online,
+				Config: cfg, Warnings: warnings, Server: server, Unfound: err, Advice: c.advice(), Traces: traces, Deep: deep, Online: online,
 				Try: func(m config.ModelChoice) trial.Report {
 					ctx, cancel := context.WithTimeout(ctx, doctorTrial)
 					defer cancel()

@@ -13,6 +13,7 @@ import (
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/app"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
 )
 
 // Options describe the program that the command line belongs to.
@@ -33,9 +34,14 @@ func Main(o Options) int {
 	}
 	// The clients of the program use this transport, or a copy.
 	http.DefaultTransport.(*http.Transport).OnProxyConnectResponse = fault.ProxyAnswer
-	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}, seams: o.Seams, release: o.Version, releases: o.Releases}
+	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: machine(), seams: o.Seams, release: o.Version, releases: o.Releases}
 	c.secrets.AddEnvironment(os.Environ())
 	return c.run(context.Background(), os.Args[1:])
+}
+
+// machine returns the locator of a process.
+func machine() locator {
+	return locator{getenv: os.Getenv, service: config.MachineService, root: os.Geteuid() == 0}
 }
 
 // Commands returns the commands, for generators of documentation. They must not be run.

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -56,6 +58,39 @@ type locator struct {
 	getenv func(string) string
 	file   string
 	flags  config.Flags
+	// service is that of the machine. root reports that root runs the command, which then means the
+	// service if nothing else is named and the command is not own.
+	service   config.Service
+	root, own bool
+}
+
+// meansService reports whether the command means the service of the machine.
+func (l *locator) meansService() bool {
+	named := l.file != "" || l.flags.DataDir != "" || l.getenv("LILAC_CONFIG") != "" || l.getenv("LILAC_DATA_DIR") != ""
+	if !l.root || l.own || named || !l.service.Installed() {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(l.getenv("HOME"), ".lilac")) // root may have a Lilac of its own
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// environment returns the environment of the command.
+func (l *locator) environment() (func(string) string, error) {
+	if !l.meansService() {
+		return l.getenv, nil
+	}
+	return l.service.Getenv(l.getenv)
+}
+
+// advice says how to start the server that the command means, or "".
+func (l *locator) advice() string {
+	switch {
+	case l.meansService():
+		return "Start the service with: systemctl start lilac"
+	case !l.root && l.service.Installed():
+		return "Start one with: lilac serve. For the service of this machine, use sudo."
+	}
+	return ""
 }
 
 // run executes one command line and returns the exit code.
@@ -97,7 +132,7 @@ func (c *cli) root() *cobra.Command {
 		Short: "An AI agent that never loses a message",
 		Long: "Lilac answers people and reacts to events. Everything that it accepts is never lost and is\n" +
 			"answered exactly once, even through kill -9. Start the server with \"lilac serve\"; the other\n" +
-			"commands talk to it.",
+			"commands talk to it. Root's commands talk to the service of the machine, if there is one.",
 		Example:       "  lilac serve                  # run the server; prints a login link for the page\n  lilac chat                   # chat in the terminal\n  lilac doctor                 # diagnose problems and suggest fixes",
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -216,23 +251,31 @@ func (c *cli) load() (*config.Config, error) {
 }
 
 // source returns the configuration that the command line selects.
-func (l *locator) source() config.Source {
-	return config.Source{File: l.file, Flags: l.flags, Getenv: l.getenv}
+func (l *locator) source() (config.Source, error) {
+	getenv, err := l.environment()
+	return config.Source{File: l.file, Flags: l.flags, Getenv: getenv}, err
 }
 
 // read reads the configuration that the command line selects.
-func (l *locator) read() (*config.Config, []config.Warning, error) { return config.Load(l.source()) }
+func (l *locator) read() (*config.Config, []config.Warning, error) { return l.propose(nil) }
 
 // propose reads the configuration as if its files had other contents.
 func (l *locator) propose(p *config.Proposal) (*config.Config, []config.Warning, error) {
-	src := l.source()
+	src, err := l.source()
+	if err != nil {
+		return nil, nil, err
+	}
 	src.Proposed = p
 	return config.Load(src)
 }
 
 // locate finds the data directory, even if the configuration has mistakes.
 func (c *cli) locate() (config.Location, error) {
-	at, err := config.Locate(c.source())
+	src, err := c.source()
+	if err != nil {
+		return config.Location{}, err
+	}
+	at, err := config.Locate(src)
 	c.secrets.Add(at.Token.Reveal())
 	return at, err
 }
@@ -248,7 +291,7 @@ func (c *cli) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Connect(client.Options{Addr: addr, DataDir: at.DataDir, Token: at.Token.Reveal()})
+	return client.Connect(client.Options{Addr: addr, DataDir: at.DataDir, Token: at.Token.Reveal(), Advice: c.advice()})
 }
 
 // onServer returns a command's RunE that connects to the running server first.

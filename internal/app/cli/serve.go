@@ -39,6 +39,7 @@ func serveCommand(c *cli) *cobra.Command {
 		Example: "  lilac serve\n  lilac serve --addr 127.0.0.1:8000 --data /var/lib/lilac\n  LILAC_MODEL=openai/gpt-5.4 lilac serve",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.own = true
 			cfg, err := c.load()
 			if err != nil {
 				return err

@@ -42,7 +42,7 @@ func runTools(ctx context.Context, argv []string) (code int, ran bool) {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: locator{getenv: os.Getenv}}
+	c := &cli{in: os.Stdin, printer: printer{out: os.Stdout, err: os.Stderr}, locator: machine()}
 	tools := c.toolcli()
 	if filepath.Base(argv[0]) == "tools" {
 		tools.DataDir = nil // the agent's commands have no configuration

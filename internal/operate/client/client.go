@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,14 +37,20 @@ type Options struct {
 	DataDir string
 	// Token is the operator's token; if empty, it is read from DataDir.
 	Token string
+	// Advice says how to start the server; empty means with "lilac serve".
+	Advice string
 }
+
+func (o Options) advice() string { return cmp.Or(o.Advice, "Start one with: lilac serve") }
 
 // Client calls one server. It is safe for concurrent use.
 type Client struct {
 	base string
 	// token is the operator's token, tokenFrom its source.
 	token, tokenFrom string
-	http             *http.Client
+	// advice says how to start the server.
+	advice string
+	http   *http.Client
 	// pause is the delay before reconnect attempt n; patience is how long to retry
 	// while no server answers. A connection that lasted for steady resets both, even
 	// without any event.
@@ -58,7 +65,7 @@ func Connect(o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		base: addr, http: &http.Client{},
+		base: addr, advice: o.advice(), http: &http.Client{},
 		pause: func(n int) time.Duration {
 			return min(100*time.Millisecond<<min(n, 10), 2*time.Second)
 		},
@@ -81,7 +88,7 @@ func (o Options) Find() (string, error) {
 		path := filepath.Join(o.DataDir, "server.json")
 		data, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", &fault.Error{Kind: fault.Unavailable, Code: noServer, Message: fmt.Sprintf("No server is running for %s. Start one with: lilac serve", o.DataDir)}
+			return "", &fault.Error{Kind: fault.Unavailable, Code: noServer, Message: fmt.Sprintf("No server is running for %s. %s", o.DataDir, o.advice())}
 		}
 		if err != nil {
 			return "", fault.Wrap(fault.Unavailable, err, "The server's address in %s cannot be read", path)
@@ -208,7 +215,7 @@ func (c *Client) unreachable(err error) error {
 	}
 	return &fault.Error{
 		Kind: fault.Unavailable, Code: noServer, Err: err,
-		Message: fmt.Sprintf("No server answers at %s. Start one with: lilac serve", c.base),
+		Message: fmt.Sprintf("No server answers at %s. %s", c.base, c.advice),
 	}
 }
 

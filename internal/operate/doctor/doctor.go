@@ -37,6 +37,8 @@ type Patient struct {
 	// says why.
 	Server  *client.Client
 	Unfound error
+	// Advice says how to start the server; empty means with "lilac serve".
+	Advice string
 	// Warnings lists the warnings about the configuration file.
 	Warnings []config.Warning
 	// Traces is the error that a start returns for the OTEL_* variables, or nil.

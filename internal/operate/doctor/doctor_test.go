@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -139,6 +140,33 @@ func TestMachine(t *testing.T) {
 		defer l.Close()
 		p.Config.Addr = l.Addr().String()
 		check(t, examine(t, p, "port"), doctor.Fail, "another program")
+	})
+	t.Run("another Lilac has the port", func(t *testing.T) {
+		p := patient(t, nil, "")
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/healthz" {
+				_, _ = io.WriteString(w, `{"status":"ok","version":"v9"}`)
+			}
+		}))
+		defer other.Close()
+		p.Config.Addr = other.Listener.Addr().String()
+		check(t, examine(t, p, "port"), doctor.Fail, "another Lilac (v9)")
+	})
+	t.Run("root examines the data of a service", func(t *testing.T) {
+		if os.Getuid() != 0 {
+			t.Skip("only root can give something away")
+		}
+		p := patient(t, nil, "")
+		const advice = "instead of root"
+		if f := examine(t, p, "sandbox"); f.Status == doctor.OK && !strings.Contains(f.Advice, advice) {
+			t.Errorf("for its own data, root is told %+v", f)
+		}
+		if err := os.Chown(p.Config.DataDir, 61234, 61234); err != nil {
+			t.Fatal(err)
+		}
+		if f := examine(t, p, "sandbox"); strings.Contains(f.Advice, advice) {
+			t.Errorf("for those of another user, root is told %+v", f)
+		}
 	})
 	t.Run("what a start could not use", func(t *testing.T) {
 		p := patient(t, nil, "")

@@ -1,10 +1,13 @@
 package doctor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -13,6 +16,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/osfile"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/health"
 )
@@ -104,7 +108,7 @@ func (p Patient) private() Finding {
 			return Finding{check, Warn, fmt.Sprintf("other users can access %s (mode %04o)", path, mode), "chmod go= " + path}
 		}
 	}
-	return Finding{check, OK, "the data directory is readable only by you", ""}
+	return Finding{check, OK, "only its owner can read the data directory", ""}
 }
 
 // token checks that a start could read the token file, if it exists.
@@ -168,12 +172,35 @@ func port(check, addr, other string) Finding {
 		return Finding{check, OK, addr + " is free", ""}
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return Finding{check, Fail, addr + " is in use by another program", "Stop it, or choose " + other + "."}
+		what := addr + " is in use by another program"
+		if version := lilacAt(addr); version != "" {
+			what = fmt.Sprintf("%s is in use by another Lilac (%s), which has other data", addr, version)
+		}
+		return Finding{check, Fail, what, "Stop it, or choose " + other + "."}
 	}
 	if errors.Is(err, syscall.EACCES) {
 		return Finding{check, Fail, "no permission to listen on " + addr, "Ports below 1024 require a privilege. Choose a higher port."}
 	}
 	return Finding{check, Fail, fmt.Sprintf("cannot listen on %s: %v", addr, err), "Choose " + other + "."}
+}
+
+// lilacAt returns the version of the Lilac at an address of this machine, or "" if there is none.
+func lilacAt(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	asking := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := asking.Get("http://" + net.JoinHostPort(host, port) + "/healthz")
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	var alive struct{ Status, Version string }
+	if json.NewDecoder(io.LimitReader(res.Body, 4096)).Decode(&alive) != nil || alive.Status == "" {
+		return ""
+	}
+	return text.TruncateRunes(alive.Version, 60)
 }
 
 // traces checks that the OTEL_* variables are valid for a start.

@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // sandbox reports how commands are confined, why that mode was chosen, and how to improve it.
@@ -55,10 +56,21 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 	if private := p.internalHosts(); private != "" {
 		message += "; " + private + " may be on a private network"
 	}
-	if os.Getuid() == 0 {
+	if os.Getuid() == 0 && isOfRoot(p.Config.DataDir) {
 		return Finding{"sandbox", OK, message, "Run Lilac as its own user instead of root. The kernel then also limits a command's processes, and an escape from the sandbox would gain less."}
 	}
 	return Finding{"sandbox", OK, message, ""}
+}
+
+// isOfRoot reports whether a data directory belongs to root, as it does if root runs the server. A
+// service has a user of its own, also if root examines it.
+func isOfRoot(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return true
+	}
+	uid, _, ok := osfile.Owner(info)
+	return !ok || uid == 0
 }
 
 // internalHosts lists the hosts that may resolve to private addresses.

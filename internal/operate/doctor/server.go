@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -9,17 +10,19 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
+const startIt = "Start it with: lilac serve"
+
 func (p Patient) server(ctx context.Context) (f Finding, running bool) {
 	if p.Server == nil && fault.KindOf(p.Unfound) == fault.Unavailable && !client.NoServer(p.Unfound) {
 		return Finding{"server", Warn, p.Unfound.Error(), asItsUser}, false
 	}
 	if p.Server == nil {
-		return Finding{"server", Warn, "not running", "Start it with: lilac serve"}, false
+		return Finding{"server", Warn, "not running", cmp.Or(p.Advice, startIt)}, false
 	}
 	report, err := p.Server.Health(ctx)
 	switch {
 	case client.NoServer(err):
-		return Finding{"server", Warn, "no response at " + p.Server.Addr(), "Start it with: lilac serve"}, false
+		return Finding{"server", Warn, "no response at " + p.Server.Addr(), cmp.Or(p.Advice, startIt)}, false
 	case err != nil:
 		return Finding{"server", Fail, fault.ToWire(err).Message, "See its log for the reason."}, true
 	case !report.Ready:
