@@ -64,9 +64,10 @@ type locator struct {
 	root, own bool
 }
 
-// meansService reports whether the command means the service of the machine.
+// meansService reports whether the command means the service of the machine. A command that names
+// an address does not: the token of the service must not reach another machine.
 func (l *locator) meansService() bool {
-	named := l.file != "" || l.flags.DataDir != "" || l.getenv("LILAC_CONFIG") != "" || l.getenv("LILAC_DATA_DIR") != ""
+	named := l.file != "" || l.flags.DataDir != "" || l.flags.Addr != "" || slices.ContainsFunc([]string{"LILAC_CONFIG", "LILAC_DATA_DIR", "LILAC_ADDR"}, func(name string) bool { return l.getenv(name) != "" })
 	if !l.root || l.own || named || !l.service.Installed() {
 		return false
 	}

@@ -18,7 +18,7 @@ func TestCommandsOfRootMeanTheService(t *testing.T) {
 	if err := os.Mkdir(service.Config, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"config.yaml": "log: {level: debug}\n", "environment": "LILAC_MODEL=demo\n"} {
+	for name, text := range map[string]string{"config.yaml": "log: {level: debug}\n", "environment": "LILAC_MODEL=demo\nLILAC_TOKEN=0123456789abcdef\n"} {
 		if err := os.WriteFile(filepath.Join(service.Config, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -35,6 +35,7 @@ func TestCommandsOfRootMeanTheService(t *testing.T) {
 		"root's configuration":         {root: true, args: []string{"config", "print"}, service: service, want: []string{"level: debug", "dataDir: " + service.State + "/data", "model: demo"}},
 		"root with a flag":             {root: true, args: []string{"health", "--data", "/other"}, service: service, want: []string{"for /other. Start one with: lilac serve\n"}},
 		"root with a variable":         {root: true, env: map[string]string{"LILAC_DATA_DIR": "/other"}, args: []string{"health"}, service: service, want: []string{"for /other. Start one with: lilac serve\n"}},
+		"root with an address":         {root: true, args: []string{"health", "--addr", "lilac.example:7420"}, service: service, want: []string{"lilac.example:7420 is another machine. Set LILAC_TOKEN to its token."}},
 		"root with a Lilac of its own": {root: true, own: true, args: []string{"health"}, service: service, want: []string{"/.lilac. Start one with: lilac serve\n"}},
 		"root without the service":     {root: true, args: []string{"health"}, want: []string{"/.lilac. Start one with: lilac serve\n"}},
 		"another user":                 {args: []string{"health"}, service: service, want: []string{"/.lilac. Start one with: lilac serve. For the service of this machine, use sudo.\n"}},
