@@ -35,7 +35,7 @@ func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) (enc
 	sent = llm.Sent{MaxOutputTokens: e.o.OutputLimit(req, facts, change)}
 	w := writer{source: e.o.Source(), facts: facts, accepted: e.o.Accepted(facts), noReasoning: change.NoReasoning}
 	system, messages := w.convertMessages(req)
-	sent.Media = w.media > 0
+	sent.Media, sent.Tools = w.media > 0, len(req.Tools) > 0
 	markCacheBreakpoints(messages)
 	body := object{"model": e.o.Model, "max_tokens": sent.MaxOutputTokens, "stream": true, "messages": messages}
 	if e.vertex {
@@ -48,11 +48,7 @@ func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) (enc
 	if len(req.Tools) > 0 {
 		tools := make([]object, len(req.Tools))
 		for i, t := range req.Tools {
-			schema := t.Schema
-			if len(schema) == 0 {
-				schema = json.RawMessage(`{"type":"object"}`)
-			}
-			tools[i] = object{"name": t.Name, "description": t.Description, "input_schema": schema}
+			tools[i] = object{"name": t.Name, "description": t.Description, "input_schema": facts.ToolSchema(t.Schema)}
 		}
 		tools[len(tools)-1]["cache_control"] = ephemeral
 		body["tools"] = tools

@@ -45,6 +45,8 @@ type Facts struct {
 	NineLetterIDs bool `json:"nineLetterIDs,omitempty"`
 	// AllReasoning means that every assistant message must have its reasoning.
 	AllReasoning bool `json:"allReasoning,omitempty"`
+	// PlainSchemas means that the schemas of tools must be plain; see [PlainSchema].
+	PlainSchemas bool `json:"plainSchemas,omitempty"`
 	// OtherAPI means that the endpoint supports only the other one of OpenAI's APIs.
 	OtherAPI bool `json:"otherAPI,omitempty"`
 }
@@ -127,8 +129,8 @@ type Sent struct {
 	Fields []string
 	// MaxOutputTokens is the requested output.
 	MaxOutputTokens int
-	// Media means that the prompt has images or documents.
-	Media bool
+	// Media means that the prompt has images or documents, Tools that the call offers tools.
+	Media, Tools bool
 	// NoReasoning means that the reasoning of earlier answers was omitted.
 	NoReasoning bool
 }
@@ -223,6 +225,9 @@ func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
 		return f, Change{NoReasoning: true}, true
 	case sent.Media && isMediaRefused(e, status) && noMediaAtAll().MatchString(m) && !f.NoMedia:
 		f.NoMedia = true
+		return f, Change{}, true
+	case sent.Tools && status <= 500 && isSchemaRefused(e) && !f.PlainSchemas:
+		f.PlainSchemas = true
 		return f, Change{}, true
 	case status < 500 && (unsupported().MatchString(m) || unsupportedCodes[strings.ToLower(e.Code)]), keyword().MatchString(m):
 		return learnField(f, e, sent)

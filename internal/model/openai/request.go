@@ -51,7 +51,7 @@ func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) ([]b
 	sent := llm.Sent{MaxOutputTokens: e.o.OutputLimit(req, facts, change)}
 	w := writer{source: e.o.Source(), accepted: e.o.Accepted(facts), ownHost: e.own, facts: facts, noReasoning: change.NoReasoning}
 	messages := w.messages(req)
-	sent.Media = w.media > 0
+	sent.Media, sent.Tools = w.media > 0, len(req.Tools) > 0
 	body := message{
 		"model":          e.o.Model,
 		"stream":         true,
@@ -83,7 +83,7 @@ func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) ([]b
 	if _, configured := body["tools"]; err != nil || configured || len(req.Tools) == 0 {
 		return encoded, sent, err
 	}
-	tools, err := e.tools.encode(req.Tools)
+	tools, err := e.tools.encode(req.Tools, facts)
 	encoded = append(encoded[:len(encoded)-1], `,"tools":`...)
 	return append(append(encoded, tools...), '}'), sent, err
 }
@@ -94,24 +94,21 @@ type encodedTools struct{ last atomic.Pointer[toolsJSON] }
 
 type toolsJSON struct {
 	specs []llm.ToolSpec
+	plain bool // see [llm.Facts]
 	text  []byte
 }
 
-func (e *encodedTools) encode(specs []llm.ToolSpec) ([]byte, error) {
-	if last := e.last.Load(); last != nil && len(last.specs) == len(specs) && &last.specs[0] == &specs[0] {
+func (e *encodedTools) encode(specs []llm.ToolSpec, facts llm.Facts) ([]byte, error) {
+	if last := e.last.Load(); last != nil && len(last.specs) == len(specs) && &last.specs[0] == &specs[0] && last.plain == facts.PlainSchemas {
 		return last.text, nil
 	}
 	tools := make([]wireTool, len(specs))
 	for i, t := range specs {
-		schema := t.Schema
-		if len(schema) == 0 {
-			schema = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		tools[i] = wireTool{Type: "function", Function: wireFunction{t.Name, t.Description, schema}}
+		tools[i] = wireTool{Type: "function", Function: wireFunction{t.Name, t.Description, facts.ToolSchema(t.Schema)}}
 	}
 	text, err := json.Marshal(tools)
 	if err == nil {
-		e.last.Store(&toolsJSON{specs, text})
+		e.last.Store(&toolsJSON{specs, facts.PlainSchemas, text})
 	}
 	return text, err
 }

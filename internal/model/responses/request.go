@@ -28,7 +28,7 @@ func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) ([]b
 	body := object{"model": e.o.Model, "stream": true, "store": false, "include": []string{"reasoning.encrypted_content"}}
 	items := w.input(req.Messages)
 	body["input"] = items
-	sent.Media = w.media > 0
+	sent.Media, sent.Tools = w.media > 0, len(req.Tools) > 0
 	if req.System != "" {
 		body["instructions"] = req.System
 	}
@@ -38,7 +38,7 @@ func (e *encoder) body(req llm.Request, facts llm.Facts, change llm.Change) ([]b
 	if req.Session != "" {
 		body["prompt_cache_key"] = llm.ShortID(req.Session, llm.MaxCacheKey)
 	}
-	specs := tools(req.Tools)
+	specs := tools(req.Tools, facts)
 	if len(specs) > 0 {
 		body["tools"] = specs
 	}
@@ -68,14 +68,10 @@ func (e *encoder) tune(body object, facts llm.Facts) object {
 	return reasoning
 }
 
-func tools(specs []llm.ToolSpec) []object {
+func tools(specs []llm.ToolSpec, facts llm.Facts) []object {
 	out := make([]object, len(specs))
 	for i, t := range specs {
-		schema := t.Schema
-		if len(schema) == 0 {
-			schema = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		out[i] = object{"type": "function", "name": t.Name, "description": t.Description, "parameters": schema, "strict": false}
+		out[i] = object{"type": "function", "name": t.Name, "description": t.Description, "parameters": facts.ToolSchema(t.Schema), "strict": false}
 	}
 	return out
 }

@@ -29,8 +29,8 @@ func (r *refusesOnce) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, err
 }
 
-// A refused field is omitted wherever it is: in the body, in a message, a block, or a tool. What
-// else the model has said stays.
+// A refused field is omitted wherever it is: in the body, in a message, a block, a tool, or its
+// schema. What else the model has said stays.
 func TestRefusedFieldsAreOmittedEverywhere(t *testing.T) {
 	thought := map[string]json.RawMessage{
 		"anthropic": json.RawMessage(`{"anthropic":{"signature":"sig"}}`),
@@ -50,6 +50,9 @@ func TestRefusedFieldsAreOmittedEverywhere(t *testing.T) {
 		{"responses", `"summary":"auto"`, `{"error":{"message":"Your organization must be verified to generate reasoning summaries.","param":"reasoning.summary","code":"unsupported_value"}}`, 400, `"Look."`},
 		{"openai", `"reasoning_content"`, `{"detail":[{"type":"extra_forbidden","loc":["body","messages",1,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted"}]}`, 422, `"Look."`},
 		{"openai", `"stream_options"`, `{"error":{"message":"create() got an unexpected keyword argument 'stream_options'"}}`, 500, `"hm"`},
+		{"anthropic", `"maxLength"`, `{"type":"error","error":{"type":"invalid_request_error","message":"tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"}}`, 400, `"path"`},
+		{"responses", `"maxLength"`, `{"error":{"message":"Invalid schema for function 'read': In context=('properties', 'path'), 'maxLength' is not permitted.","param":"tools[0].parameters","code":"invalid_function_parameters"}}`, 400, `"path"`},
+		{"openai", `"maxLength"`, `{"error":{"code":400,"message":"Failed to initialize samplers: failed to parse grammar","type":"invalid_request_error"}}`, 400, `"path"`},
 		{"openai", `"role":"system"`, `{"error":{"message":"System role not supported"}}`, 400, `Be brief.`},
 	} {
 		server := &refusesOnce{text: c.text, refusal: c.refusal, status: c.status, answer: usageStreams[c.adapter].answer("{}")}
@@ -57,7 +60,7 @@ func TestRefusedFieldsAreOmittedEverywhere(t *testing.T) {
 		text := chat.TextPart("Look.")
 		text.ProviderOptions = json.RawMessage(`{"openai":{"phase":"commentary"}}`)
 		req := prompt
-		req.Tools = []llm.ToolSpec{{Name: "read"}}
+		req.Tools = []llm.ToolSpec{{Name: "read", Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string","maxLength":65536}}}`)}}
 		req.Messages = []chat.Message{
 			chat.Text(chat.User, "hi"),
 			{Role: chat.Assistant, Parts: []chat.Part{{Type: chat.TypeReasoning, Text: "hm", ProviderOptions: thought[c.adapter]}, text, chat.ToolCall("c", "read", json.RawMessage(`{}`))}},
