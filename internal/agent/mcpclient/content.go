@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -63,12 +64,45 @@ func readResult(server string, r *mcp.CallToolResult) (out Result, err error) {
 		if out.Structured, err = json.Marshal(r.StructuredContent); err != nil {
 			return Result{}, fmt.Errorf("read structured result: %w", err)
 		}
-		// Servers repeat the structured result as a text, for clients that don't know it.
-		if len(out.Content) == 1 && out.Content[0].Type == TypeText && sameJSON(out.Structured, []byte(out.Content[0].Text)) {
-			out.Content = nil
-		}
+		out.dropRepetition()
 	}
 	return out, nil
+}
+
+// dropRepetition drops one of the two forms of a result if they say the same. Servers repeat the
+// structured result as a text, for clients that don't know it. A result that is no object is in the
+// field "result" of one (the SDK for Python), and each item of a list may be a text.
+func (r *Result) dropRepetition() {
+	var texts []string
+	for _, c := range r.Content {
+		if c.Type != TypeText {
+			return
+		}
+		texts = append(texts, c.Text)
+	}
+	forms := []json.RawMessage{r.Structured}
+	var wrapped map[string]json.RawMessage
+	if json.Unmarshal(r.Structured, &wrapped) == nil && len(wrapped) == 1 && wrapped["result"] != nil {
+		forms = append(forms, wrapped["result"])
+	}
+	for _, form := range forms {
+		var text string
+		var list []json.RawMessage
+		switch {
+		case len(texts) == 1 && json.Unmarshal(form, &text) == nil && text == texts[0]:
+			r.Structured = nil
+			return
+		case len(texts) == 1 && sameJSON(form, []byte(texts[0])), json.Unmarshal(form, &list) == nil && slices.EqualFunc(list, texts, sayTheSame):
+			r.Content = nil
+			return
+		}
+	}
+}
+
+// sayTheSame reports whether a text is a value of JSON, or the text in it.
+func sayTheSame(value json.RawMessage, said string) bool {
+	var text string
+	return json.Unmarshal(value, &text) == nil && text == said || sameJSON(value, []byte(said))
 }
 
 func (r Result) texts() string {

@@ -45,7 +45,7 @@ type Facts struct {
 	NineLetterIDs bool `json:"nineLetterIDs,omitempty"`
 	// AllReasoning means that every assistant message must have its reasoning.
 	AllReasoning bool `json:"allReasoning,omitempty"`
-	// PlainSchemas means that the schemas of tools must be plain; see [PlainSchema].
+	// PlainSchemas means that the schemas of tools must be plain; see [schema.Plain].
 	PlainSchemas bool `json:"plainSchemas,omitempty"`
 	// OtherAPI means that the endpoint supports only the other one of OpenAI's APIs.
 	OtherAPI bool `json:"otherAPI,omitempty"`

@@ -163,7 +163,7 @@ func TestListAndHelpComeFromTheServer(t *testing.T) {
 	}
 	for _, args := range [][]string{{"help", "a.b"}, {"a.b", "--help"}} {
 		_, out, _ := w.run(args...)
-		for _, want := range []string{"a.b: does it", "--session-id (string, needed)  Where.", "It changes something.", "tools a.b --session-id=1"} {
+		for _, want := range []string{"a.b: does it", "--session-id (string; needed)  Where.", "It changes something.", "tools a.b --session-id=1"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q lacks %q: %s", args, want, out)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"lilac/internal/foundation/schema"
 	"lilac/internal/foundation/text"
 	"lilac/internal/serve/toolwire"
 )
@@ -74,29 +75,38 @@ func kebab(name string) string {
 	return b.String()
 }
 
+// writeFields writes a line for each field of an object, and below it those of the fields that are
+// objects or lists of objects.
+func writeFields(b *strings.Builder, object *schema.Part, indent string, flag func(name string) string) {
+	for _, name := range slices.Sorted(maps.Keys(object.Properties)) {
+		field := object.Properties[name]
+		kind, inner := field.Type, field
+		for ; inner.Type == "array" && inner.Items != nil; inner = inner.Items {
+			kind += " of " + inner.Items.Type
+		}
+		if len(inner.Enum) > 0 {
+			kind += ": " + strings.Join(inner.Enum, ", ")
+		}
+		if slices.Contains(object.Required, name) {
+			kind += "; needed"
+		}
+		line := fmt.Sprintf("%s%s (%s)  %s", indent, flag(name), kind, strings.Join(strings.Fields(field.Description), " "))
+		b.WriteString(text.Sanitize(strings.TrimRight(line, " ")) + "\n")
+		writeFields(b, inner, strings.Repeat(" ", len(indent)+2), func(name string) string { return name })
+	}
+}
+
 func helpText(h toolwire.Help) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", h.ID, text.Sanitize(h.Summary.Summary))
 	if h.Description != "" {
 		b.WriteString("\n" + text.Sanitize(h.Description) + "\n")
 	}
-	var schema struct {
-		Properties map[string]struct{ Type, Description string }
-		Required   []string
-	}
-	if json.Unmarshal(h.Input, &schema) == nil && len(schema.Properties) > 0 {
+	input := schema.Plain(h.Input, "any")
+	if len(input.Properties) > 0 {
 		b.WriteString("\nFields:\n")
 	}
-	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		kind := schema.Properties[name].Type
-		if kind == "" {
-			kind = "any"
-		}
-		if slices.Contains(schema.Required, name) {
-			kind += ", needed"
-		}
-		fmt.Fprintf(&b, "  --%s (%s)  %s\n", kebab(name), kind, text.Sanitize(schema.Properties[name].Description))
-	}
+	writeFields(&b, input, "  --", kebab)
 	if h.Changes {
 		b.WriteString("\nIt changes something.\n")
 	}

@@ -1,18 +1,17 @@
-package llm_test
+package schema_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	"lilac/internal/model/llm"
+	"lilac/internal/foundation/schema"
 )
 
 // The schemas are those that servers of tools publish and hosts refuse.
 func TestAPlainSchemaHasWhatAllHostsAccept(t *testing.T) {
-	const empty = `{"properties":{},"type":"object"}`
+	const empty = `{"type":"object"}`
 	field := func(schema string) string { return `{"properties":{"x":` + schema + `},"type":"object"}` }
 	for name, tt := range map[string]struct{ schema, want string }{
 		"a plain one":                   {field(`{"description":"The x.","type":"string"}`), field(`{"description":"The x.","type":"string"}`)},
@@ -72,80 +71,51 @@ func TestAPlainSchemaHasWhatAllHostsAccept(t *testing.T) {
 		"too long":                        {field(`{"type":"string","description":"` + strings.Repeat("x", 64<<10) + `"}`), empty},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := string(llm.PlainSchema(json.RawMessage(tt.schema))); got != tt.want {
+			if got := plain(t, tt.schema); got != tt.want {
 				t.Errorf("%s\nbecomes %s\nwant    %s", tt.schema, got, tt.want)
 			}
 		})
 	}
 }
 
+// plain returns the JSON of a plain schema.
+func plain(t *testing.T, given string) string {
+	t.Helper()
+	text, err := json.Marshal(schema.Plain(json.RawMessage(given), "string"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // An endless schema ends where models would get lost in it.
 func TestAnEndlessSchemaEnds(t *testing.T) {
 	tree := `{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"}}}`
 	wide := `{"allOf":[` + strings.Repeat(`{"$ref":"#"},`, 30) + `{"type":"object"}]}`
-	for _, schema := range []string{tree, wide} {
-		got := llm.PlainSchema(json.RawMessage(schema))
-		if len(got) > 200<<10 || !json.Valid(got) {
-			t.Errorf("%s becomes %d bytes", schema, len(got))
-		}
-	}
-}
-
-// Each host has its own words for a schema that it does not accept.
-func TestARefusedSchemaMakesAllPlain(t *testing.T) {
-	for _, c := range []struct {
-		status int
-		body   string
-		want   bool
-	}{
-		{400, `{"error":{"code":400,"message":"Failed to initialize samplers: failed to parse grammar","type":"invalid_request_error"}}`, true},
-		{500, `{"error":{"code":500,"message":"JSON schema conversion failed:\nPattern must start with '^' and end with '$'","type":"server_error"}}`, true},
-		{400, `{"error":{"code":400,"message":"Unable to generate parser for this template. Automatic parser generation failed: JSON schema error at #/properties/command: schema must be an object","type":"invalid_request_error"}}`, true},
-		{400, `{"error":{"message":"Invalid schema for function 'get_me': In context=(), object schema missing properties.","type":"invalid_request_error","param":"tools[13].function.parameters","code":"invalid_function_parameters"}}`, true},
-		{400, `{"error":{"message":"Invalid 'tools[0]'.","code":"invalid_function_parameters"}}`, true},
-		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"tools.77.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"}}`, true},
-		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"tools.13.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"}}`, true},
-		{400, `{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"additionalProperties\" at 'tools[0].function_declarations[8].parameters.properties[1].value.items': Cannot find field.","status":"INVALID_ARGUMENT"}}`, true},
-		{400, `{"error":{"code":400,"message":"* GenerateContentRequest.tools[0].function_declarations[9].parameters.properties[truncateMode].enum: only allowed for STRING type","status":"INVALID_ARGUMENT"}}`, true},
-		{400, "{\"error\":{\"message\":\"Unable to submit request because `create-field` functionDeclaration `parameters.data.meta.width` schema didn't specify the schema type field.\"}}", true},
-		{400, `{"object":"error","message":"The provided JSON schema contains features not supported by xgrammar.","type":"BadRequestError"}`, true},
-		{400, `{"error":{"message":"Invalid request: tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.x': type is not defined>"}}`, true},
-		{400, `{"message":"The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object."}`, true},
-		{401, `{"error":{"message":"Invalid schema for function 'x'"}}`, false},
-		{503, `{"error":{"message":"grammar workers are busy"}}`, false},
-		{400, `{"error":{"message":"Invalid value for temperature"}}`, false},
-	} {
-		_, e := refusal(t, c.status, nil, c.body)
-		learned := &llm.Learned{}
-		if _, again := learned.Learn(e, llm.Sent{}); again || learned.Facts().PlainSchemas {
-			t.Errorf("without tools, something was learned from %s", c.body)
-		}
-		_, again := learned.Learn(e, llm.Sent{Tools: true})
-		if got := learned.Facts().PlainSchemas; got != c.want || again != c.want {
-			t.Errorf("plain is %t, and the call is repeated: %t; want %t: %s", got, again, c.want, c.body)
-		}
-		if _, again := learned.Learn(e, llm.Sent{Tools: true}); again {
-			t.Errorf("the call is repeated again after %s", c.body)
+	for _, given := range []string{tree, wide} {
+		got := plain(t, given)
+		if len(got) > 200<<10 {
+			t.Errorf("%s becomes %d bytes", given, len(got))
 		}
 	}
 }
 
 func FuzzAPlainSchemaIsPlain(f *testing.F) {
-	for _, schema := range []string{
+	for _, given := range []string{
 		`{"type":"object","properties":{"a":{"$ref":"#/$defs/b"},"c":{"type":["array","null"],"items":{"enum":["x"]}}},"$defs":{"b":{"anyOf":[{"type":"null"},{"$ref":"#"}]}}}`,
 		`{"allOf":[{"properties":{"a":true}},{"required":["a"]}],"const":1}`, `[]`, `{"properties":[]}`, `{"items":[[]]}`,
 	} {
-		f.Add(schema)
+		f.Add(given)
 	}
-	f.Fuzz(func(t *testing.T, schema string) {
-		plain := llm.PlainSchema(json.RawMessage(schema))
+	f.Fuzz(func(t *testing.T, given string) {
+		got := plain(t, given)
 		var root map[string]any
-		if err := json.Unmarshal(plain, &root); err != nil || root["type"] != "object" || root["properties"] == nil {
-			t.Fatalf("%q becomes %s: %v", schema, plain, err)
+		if err := json.Unmarshal([]byte(got), &root); err != nil || root["type"] != "object" {
+			t.Fatalf("%q becomes %s: %v", given, got, err)
 		}
 		checkPlain(t, root)
-		if again := llm.PlainSchema(plain); len(plain) <= 64<<10 && !bytes.Equal(again, plain) {
-			t.Errorf("%s becomes %s", plain, again)
+		if again := plain(t, got); len(got) <= 64<<10 && again != got {
+			t.Errorf("%s becomes %s", got, again)
 		}
 	})
 }

@@ -1,0 +1,52 @@
+package mcpclient
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The forms are those of the SDKs for TypeScript and Python.
+func TestAResultIsNotSaidTwice(t *testing.T) {
+	picture := &mcp.ImageContent{Data: []byte("png"), MIMEType: "image/png"}
+	said := func(texts ...string) (out []mcp.Content) {
+		for _, text := range texts {
+			out = append(out, &mcp.TextContent{Text: text})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		content    []mcp.Content
+		structured string
+		texts      int
+		kept       string
+	}{
+		"a text alone":                {said("a"), ``, 1, ``},
+		"an object and its JSON":      {said(`{"n": 1}`), `{"n":1}`, 0, `{"n":1}`},
+		"an object and another text":  {said("one"), `{"n":1}`, 1, `{"n":1}`},
+		"a wrapped text":              {said("a\nb"), `{"result":"a\nb"}`, 1, ``},
+		"a wrapped number":            {said("5"), `{"result":5}`, 0, `{"result":5}`},
+		"a wrapped list of texts":     {said("a", "b"), `{"result":["a","b"]}`, 0, `{"result":["a","b"]}`},
+		"a wrapped list of objects":   {said(`{"n":1}`, `{"n": 2}`), `{"result":[{"n":1},{"n":2}]}`, 0, `{"result":[{"n":1},{"n":2}]}`},
+		"a wrapped list, differently": {said("a", "c"), `{"result":["a","b"]}`, 2, `{"result":["a","b"]}`},
+		"an empty list":               {nil, `{"result":[]}`, 0, `{"result":[]}`},
+		"more than a wrapped text":    {said("a"), `{"more":1,"result":"a"}`, 1, `{"more":1,"result":"a"}`},
+		"a picture":                   {append(said("a"), picture), `{"result":"a"}`, 2, `{"result":"a"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &mcp.CallToolResult{Content: c.content}
+			if c.structured != "" {
+				r.StructuredContent = json.RawMessage(c.structured)
+			}
+			got, err := readResult("s", r)
+			if err != nil || len(got.Content) != c.texts {
+				t.Errorf("%d parts stay, want %d: %+v, %v", len(got.Content), c.texts, got.Content, err)
+			}
+			if diff := cmp.Diff(c.kept, string(got.Structured)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
