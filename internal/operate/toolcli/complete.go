@@ -3,8 +3,6 @@ package toolcli
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/schema"
 	"lilac/internal/foundation/text"
 	"lilac/internal/serve/toolwire"
 )
@@ -87,18 +86,13 @@ func (c Command) callables(ctx context.Context) (out []string) {
 // schema if the last argument already names a flag.
 func (c Command) fields(ctx context.Context, id string, given []string, last string) (out []string) {
 	var help toolwire.Help
-	var schema struct {
-		Properties map[string]struct {
-			Type string
-			Enum []any
-		}
-	}
 	server, err := c.connect()
-	if err != nil || server.ask(ctx, "GET", "/help/"+url.PathEscape(id), nil, &help) != nil || json.Unmarshal(help.Input, &schema) != nil {
+	if err != nil || server.ask(ctx, "GET", "/help/"+url.PathEscape(id), nil, &help) != nil {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		field := schema.Properties[name]
+	fields := schema.Plain(help.Input, "any").Properties
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		field := fields[name]
 		flag := "--" + kebab(text.Sanitize(name)) + "="
 		if field.Type != "array" && slices.ContainsFunc(given, func(arg string) bool { return strings.HasPrefix(arg, flag) }) {
 			continue
@@ -109,10 +103,10 @@ func (c Command) fields(ctx context.Context, id string, given []string, last str
 		}
 		values := field.Enum
 		if field.Type == "boolean" {
-			values = []any{true, false}
+			values = []string{"true", "false"}
 		}
-		for _, v := range values {
-			out = append(out, flag+text.Sanitize(fmt.Sprint(v)))
+		for _, value := range values {
+			out = append(out, flag+text.Sanitize(value))
 		}
 	}
 	return append(out, "--output=json", "--output=text", "--input=", "--help")
