@@ -166,6 +166,9 @@ func (r *run) turn() (ended bool, err error) {
 	if len(r.conv) == 0 {
 		return false, fault.New(fault.Invalid, "There is no message to answer.")
 	}
+	if err := r.checkWindow(); err != nil {
+		return false, err
+	}
 	if again, err := r.fitContext(); again || err != nil {
 		return false, r.fitError(err)
 	}

@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -393,6 +394,26 @@ func TestModelThatCannotBeReached(t *testing.T) {
 	check(t, examine(t, p, "model"), doctor.Warn, "cannot reach")
 	p.Online = true
 	check(t, examine(t, p, "model"), doctor.Fail, "cannot reach")
+}
+
+// The servers answer as llama.cpp does.
+func TestASmallWindowIsReported(t *testing.T) {
+	for window, want := range map[int]bool{4096: true, 32_768: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"object":"list","data":[{"id":"tiny","meta":{"n_ctx":%d,"n_ctx_train":65536}}]}`, window)
+		}))
+		p := patient(t, nil, "model: own/tiny\nproviders: {own: {type: openai, baseURL: "+server.URL+", apiKey: x}}\n")
+		check(t, examine(t, p, "model"), doctor.Warn, "unknown size of the context")
+		p.Online = true
+		check(t, examine(t, p, "model"), doctor.Warn, fmt.Sprint(window, " tokens of context"))
+		found := slices.ContainsFunc(doctor.Examine(t.Context(), p), func(f doctor.Finding) bool {
+			return f.Check == "model window" && strings.Contains(f.Message, fmt.Sprint(window)) && strings.Contains(f.Advice, "OLLAMA_CONTEXT_LENGTH")
+		})
+		if found != want {
+			t.Errorf("a window of %d tokens is reported: %t, want %t", window, found, want)
+		}
+		server.Close()
+	}
 }
 
 func TestServer(t *testing.T) {

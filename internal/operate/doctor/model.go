@@ -71,15 +71,25 @@ func (p Patient) model(ctx context.Context) []Finding {
 	if m.Type == config.Demo {
 		return []Finding{{"model", OK, "the built-in demo (" + m.Why + ")", "To use a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY."}}
 	}
-	message := fmt.Sprintf("%s (%s), %d tokens of context", m, m.Why, m.ContextTokens)
 	if p.Online {
-		return p.ask(ctx, m, message)
+		return p.ask(ctx, m)
 	}
 	if f := reach(ctx, m); f != nil {
 		return []Finding{*f}
 	}
-	return []Finding{known(m, message)}
+	return []Finding{known(m, described(m))}
 }
+
+func described(m config.ModelChoice) string {
+	context := fmt.Sprintf("%d tokens of context", m.ContextTokens)
+	if m.ContextUnknown {
+		context = "unknown size of the context"
+	}
+	return fmt.Sprintf("%s (%s), %s", m, m.Why, context)
+}
+
+// usefulWindow is a context with room for a conversation, in tokens.
+const usefulWindow = 16_000
 
 func known(m config.ModelChoice, message string) Finding {
 	if m.Price == nil {
@@ -105,10 +115,10 @@ func reach(ctx context.Context, m config.ModelChoice) *Finding {
 
 // ask lists the provider's models, which shows whether the provider accepts the API key, offers the
 // model, and agrees about the time. Then it makes one real call of the model with a tool.
-func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) []Finding {
+func (p Patient) ask(ctx context.Context, m config.ModelChoice) []Finding {
 	if m.Auth == config.AuthAWS || m.Auth == config.AuthGoogle {
 		// A list needs a signature as well; the call shows whether the credentials work.
-		out := []Finding{known(m, message)}
+		out := []Finding{known(m, described(m))}
 		if p.Try != nil {
 			out = append(out, p.call(m))
 		}
@@ -116,12 +126,22 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer, err := listing.Ask(ctx, listing.Endpoint{Anthropic: m.Type == config.Anthropic, BaseURL: m.BaseURL, Key: m.APIKey.Reveal()})
+	endpoint := listing.Endpoint{Anthropic: m.Type == config.Anthropic, BaseURL: m.BaseURL, Key: m.APIKey.Reveal()}
+	answer, err := listing.Ask(ctx, endpoint)
 	if err != nil {
 		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s", m, fault.ToWire(err).Message), "Check the network, providers." + m.Provider + ".baseURL, and HTTPS_PROXY."}}
 	}
-	listed := listedModel(answer, m, message)
+	if m.ContextUnknown {
+		if window, _ := listing.Window(ctx, endpoint, m.Name); window > 0 {
+			m.ContextTokens, m.ContextUnknown = window, false
+		}
+	}
+	listed := listedModel(answer, m, described(m))
 	out := []Finding{listed}
+	if !m.ContextUnknown && m.ContextTokens < usefulWindow {
+		out = append(out, Finding{"model window", Warn, fmt.Sprintf("a context of %d tokens is small: the agent's instructions and tools take about 5000 of them", m.ContextTokens),
+			"Give the model server 32768 tokens or more (llama.cpp: --ctx-size, Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), or choose another model."})
+	}
 	if f, ok := p.skew(answer); ok {
 		out = append(out, f)
 	}

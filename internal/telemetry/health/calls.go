@@ -24,16 +24,19 @@ func (c *Calls) Answered(at time.Time) {
 	c.answered = at
 }
 
-// Failed records a call that failed. It ignores errors that are not about the service: a request that
-// the service refuses can be repeated in another form.
+// Failed records a call that failed. A request that the service refuses is no failure: it can be
+// repeated in another form, and it shows that the service can be reached and accepts the key.
 func (c *Calls) Failed(err error, at time.Time) {
 	wire := fault.ToWire(err)
 	advice := cmp.Or(wayAdvice[wire.Code], callAdvice[wire.Kind])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if wire.Kind == fault.Invalid {
+		c.failed = time.Time{}
+	}
 	if advice == "" {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.failed, c.advice = at, advice
 }
 

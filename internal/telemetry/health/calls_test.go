@@ -33,6 +33,11 @@ func TestCallsAreReported(t *testing.T) {
 			health.Part{Name: "model", Status: health.Warning, Message: "the last call failed 2 h ago: the proxy of this network does not accept the login in HTTPS_PROXY (no answer since the start)"},
 		},
 		{"an answer after a failure", func(c *health.Calls) { c.Failed(refused, begin); c.Answered(begin.Add(time.Hour)) }, health.Part{Name: "model", Status: health.OK, Message: "last answer 1 h ago"}},
+		{"a request that is too long after a failure", func(c *health.Calls) {
+			c.Failed(refused, begin)
+			c.Failed(fault.New(fault.Invalid, "Too long."), begin)
+		}, health.Part{Name: "model", Status: health.OK}},
+		{"a call that was stopped after a failure", func(c *health.Calls) { c.Failed(dead, begin); c.Failed(fault.New(fault.Cancelled, "Stopped."), begin) }, health.Part{Name: "model", Status: health.Warning, Message: "the last call failed 2 h ago: the provider cannot be reached or has trouble. Check its address and the network, or configure a second model (no answer since the start)"}},
 		{"a request that is too long", func(c *health.Calls) { c.Failed(fault.New(fault.Invalid, "Too long."), begin) }, health.Part{Name: "model", Status: health.OK}},
 	} {
 		var c health.Calls
