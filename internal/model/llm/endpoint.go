@@ -112,6 +112,10 @@ func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, 
 	if req.Header.Get("Accept") == "" {
 		req.Header.Set("Accept", "text/event-stream")
 	}
+	// llama.cpp's server closes a connection after an answer without saying so. This makes the
+	// transport repeat a call on another connection if there was no answer on one that it had used
+	// before (see [http.Transport]); the header is not sent.
+	req.Header["Idempotency-Key"] = []string{}
 	resp, err := w.httpClient().Do(req)
 	sent.release()
 	if err != nil {
