@@ -57,13 +57,14 @@ func (r *run) mayRefuseMedia(f *fault.Error) bool {
 // fitError returns the error of a prompt that could not be made shorter. If it only seemed
 // too long, the refusal itself is the error.
 func (r *run) fitError(err error) error {
+	info := r.cfg.Model.Info()
 	switch {
 	case !errors.Is(err, errTooLong):
 		return err
 	case r.guess != nil:
 		return r.guess
-	case EstimateTokens(r.conv) < min(r.overhead, r.cfg.Model.Info().ContextTokens/4):
-		return r.smallWindow()
+	case EstimateTokens(r.conv) < min(r.overhead, info.ContextTokens/4):
+		return smallWindow(info, r.overhead)
 	}
 	return err
 }
@@ -71,17 +72,16 @@ func (r *run) fitError(err error) error {
 // checkWindow refuses a window that has no room for the instructions and the tools. Some servers would
 // cut them off without a word: Ollama does, and its usual window has 4,096 tokens.
 func (r *run) checkWindow() error {
-	window := r.cfg.Model.Info().ContextTokens
-	if window <= 0 || r.overhead+minBudget <= window {
+	info := r.cfg.Model.Info()
+	if info.ContextTokens <= 0 || r.overhead+minBudget <= info.ContextTokens {
 		return nil
 	}
-	return r.smallWindow()
+	return smallWindow(info, r.overhead)
 }
 
-func (r *run) smallWindow() error {
-	info := r.cfg.Model.Info()
+func smallWindow(info llm.Info, overhead int) error {
 	return fault.New(fault.TooLarge, "The window of the model %s (%d tokens) is too small: the agent's instructions and tools alone take about %d. "+
-		"Give the model server a larger one, 32768 tokens or more (llama.cpp: --ctx-size, Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), or choose another model.", info.Name, info.ContextTokens, r.overhead)
+		"Give the model server a larger one, 32768 tokens or more (llama.cpp: --ctx-size, Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), or choose another model.", info.Name, info.ContextTokens, overhead)
 }
 
 // tooLongError returns the error of a conversation that is too long after a compaction.
