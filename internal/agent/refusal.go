@@ -80,8 +80,8 @@ func (r *run) checkWindow() error {
 }
 
 func smallWindow(info llm.Info, overhead int) error {
-	return fault.New(fault.TooLarge, "The window of the model %s (%d tokens) is too small: the agent's instructions and tools alone take about %d. "+
-		"Give the model server a larger one, 32768 tokens or more (llama.cpp: --ctx-size, Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), or choose another model.", info.Name, info.ContextTokens, overhead)
+	return fault.New(fault.TooLarge, "The window of the model %s (%d tokens) is too small: the agent's instructions and tools alone take about %d. %s",
+		info.Name, info.ContextTokens, overhead, llm.SmallWindowAdvice)
 }
 
 // tooLongError returns the error of a conversation that is too long after a compaction.

@@ -12,6 +12,9 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
+// SmallWindowAdvice says how to give a model of one's own server a useful window.
+const SmallWindowAdvice = "Give the model server a larger one, 32768 tokens or more (llama.cpp: --ctx-size, Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), or choose another model."
+
 // contextCodes are the codes and types of errors about prompts that are too long, unless
 // contextName recognizes them.
 var contextCodes = map[string]bool{

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/listing"
+	"lilac/internal/model/llm"
 	"lilac/internal/operate/config"
 )
 
@@ -139,10 +140,7 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice) []Finding {
 	listed := listedModel(answer, m, described(m))
 	out := []Finding{listed}
 	if !m.ContextUnknown && m.ContextTokens < usefulWindow {
-		out = append(out, Finding{
-			"model window", Warn, fmt.Sprintf("a context of %d tokens is small: the agent's instructions and tools take about 5000 of them", m.ContextTokens),
-			"Give the model server 32768 tokens or more (llama.cpp: --ctx-size, Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), or choose another model.",
-		})
+		out = append(out, Finding{"model window", Warn, fmt.Sprintf("a window of %d tokens is small: the agent's instructions and tools take about 5000 of them", m.ContextTokens), llm.SmallWindowAdvice})
 	}
 	if f, ok := p.skew(answer); ok {
 		out = append(out, f)
