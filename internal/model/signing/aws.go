@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -55,10 +56,20 @@ func (a *AWS) RoundTrip(req *http.Request) (*http.Response, error) {
 	signed := req.Clone(req.Context())
 	signed.Header.Del("Authorization")
 	signed.Header.Del("X-Api-Key")
+	// A header without a value is not sent, but tells the transport something, and the signer would
+	// sign it.
+	unsent := http.Header{}
+	for name, values := range signed.Header {
+		if len(values) == 0 {
+			unsent[name] = values
+			delete(signed.Header, name)
+		}
+	}
 	credentials := aws.Credentials{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken}
 	if err := v4.NewSigner().SignHTTP(context.WithoutCancel(req.Context()), credentials, signed, hash, service, region, a.Now()); err != nil {
 		return nil, fmt.Errorf("sign request: %w", err)
 	}
+	maps.Copy(signed.Header, unsent)
 	return a.Base.RoundTrip(signed)
 }
 

@@ -52,12 +52,16 @@ func TestRequestsToBedrockAreSigned(t *testing.T) {
 			return signing.AWSCredentials{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "session"}
 		}}
 		r := request(t, address)
+		r.Header["Idempotency-Key"] = []string{} // for the transport, which does not send it
 		if _, err := a.RoundTrip(r); err != nil {
 			t.Fatal(err)
 		}
 		auth := net.req.Header.Get("Authorization")
 		if !strings.HasPrefix(auth, "AWS4-HMAC-SHA256 Credential=AKID/"+scope+",") || net.req.Header.Get("X-Amz-Security-Token") != "session" || net.req.Header.Get("X-Amz-Date") != "20261125T120000Z" {
 			t.Errorf("%s: signed with %q", address, auth)
+		}
+		if _, kept := net.req.Header["Idempotency-Key"]; !kept || strings.Contains(auth, "idempotency-key") || !strings.Contains(auth, "content-type") {
+			t.Errorf("%s: a header that is not sent is kept: %t; signed with %q", address, kept, auth)
 		}
 		if net.body != `{"a":1}` || r.Header.Get("Authorization") != "Bearer left over" {
 			t.Errorf("the body is %q, and the caller's header %q", net.body, r.Header.Get("Authorization"))
