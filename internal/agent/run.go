@@ -166,6 +166,10 @@ func (r *run) turn() (ended bool, err error) {
 	if len(r.conv) == 0 {
 		return false, fault.New(fault.Invalid, "There is no message to answer.")
 	}
+	llm.Prepare(r.ctx, r.cfg.Model)
+	if err := r.stopReason(); err != nil {
+		return false, err
+	}
 	if err := r.checkWindow(); err != nil {
 		return false, err
 	}

@@ -1,14 +1,32 @@
 package agent_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"lilac/internal/agent"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/fallback"
 	"lilac/internal/model/llm"
 )
+
+// lateModel learns its window when it is prepared.
+type lateModel struct{ *model }
+
+func (m lateModel) Prepare(context.Context) { m.info.ContextTokens = 4096 }
+
+// A window is found out before the first call, whose prompt some servers would cut.
+func TestAWindowIsFoundOutBeforeTheFirstCall(t *testing.T) {
+	m, h := &model{info: llm.Info{Name: "tiny"}, script: []reply{say("Hi")}}, newHost()
+	chain := fallback.New([]fallback.Candidate{{Model: lateModel{m}}}, &fallback.Breakers{}, time.Now)
+	out := agent.Run(t.Context(), agent.Config{Model: chain, System: strings.Repeat("do. ", 5000)}, question(), all(h))
+	if out.Err == nil || !strings.Contains(out.Err.Error(), "(4096 tokens) is too small") || len(m.asked) != 0 {
+		t.Errorf("%d calls, %v", len(m.asked), out.Err)
+	}
+}
 
 // The usual windows of local servers have no room for an agent. It is the window that is too small,
 // and not the message that is too long.

@@ -20,11 +20,6 @@ const (
 	learnedAge = 30 * 24 * time.Hour
 	// saveLearned bounds the write of a fact.
 	saveLearned = 5 * time.Second
-	// findWindow bounds the question for the size of a model's window, and windowTries
-	// how often it is asked. Ollama knows the size only after the model was loaded, that is,
-	// with the second call.
-	findWindow  = 3 * time.Second
-	windowTries = 2
 )
 
 // breakerPrefix begins the ids of the rows with the waits that providers demanded.
@@ -99,12 +94,15 @@ func findsWindow(m llm.Model, choice config.ModelChoice, options llm.Options) ll
 	}}
 }
 
+// Prepare asks for the window; see [llm.Prepare].
+func (w *windowFinder) Prepare(ctx context.Context) {
+	if w.learned.MayAskWindow(time.Now()) {
+		w.learned.SetContext(listing.Window(ctx, w.endpoint, w.name))
+	}
+}
+
 // Stream implements [llm.Model].
 func (w *windowFinder) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
-	if w.learned.MayAskWindow(windowTries) {
-		limited, cancel := context.WithTimeout(ctx, findWindow)
-		w.learned.SetContext(listing.Window(limited, w.endpoint, w.name))
-		cancel()
-	}
+	w.Prepare(ctx)
 	return w.Model.Stream(ctx, req)
 }

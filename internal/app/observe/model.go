@@ -22,6 +22,9 @@ type model struct {
 	o *Observer
 }
 
+// Prepare prepares the model; see [llm.Prepare].
+func (m *model) Prepare(ctx context.Context) { llm.Prepare(ctx, m.Model) }
+
 // Stream implements [llm.Model].
 func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {

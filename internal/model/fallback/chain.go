@@ -69,6 +69,11 @@ func (c *Chain) Info() llm.Info {
 	return info
 }
 
+// Prepare prepares the current model; see [llm.Prepare].
+func (c *Chain) Prepare(ctx context.Context) {
+	llm.Prepare(ctx, c.candidates[c.current.Load()].Model)
+}
+
 // Stream makes one call. It tries further candidates until one of them begins to answer.
 func (c *Chain) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"lilac/internal/foundation/lazyregexp"
 )
@@ -19,10 +20,12 @@ const maxDescription = 4 << 20
 
 // Window asks an endpoint for the sizes of a model's context window and of its longest answer,
 // in tokens; 0 means unknown. It asks the list of models first, and then the routes of
-// llama.cpp (GET /props), Ollama (POST /api/show, GET /api/ps), LM Studio (GET
-// /api/v0/models), and TGI (GET /info).
+// llama.cpp (GET /props), Ollama (POST /api/show, GET /api/ps, POST /api/generate, which loads the
+// model), LM Studio (GET /api/v0/models), and TGI (GET /info).
 func Window(ctx context.Context, e Endpoint, model string) (contextTokens, maxOutputTokens int) {
-	answer, err := Ask(ctx, e)
+	limited, cancel := context.WithTimeout(ctx, describeTime)
+	defer cancel()
+	answer, err := Ask(limited, e)
 	if err != nil || answer.Status != http.StatusOK {
 		return 0, 0
 	}
@@ -53,8 +56,9 @@ func propsWindow(ctx context.Context, e Endpoint, _ string) int {
 	return firstNumber(props.Settings, "n_ctx")
 }
 
-// ollamaWindow returns the size with which Ollama runs the model. It silently cuts longer
-// prompts, so the size that the model could have does not count.
+// ollamaWindow returns the size with which Ollama runs the model, and makes Ollama load it if
+// necessary. Ollama silently cuts longer prompts, so the size that the model could have does not
+// count.
 func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 	var show struct {
 		Parameters string
@@ -65,6 +69,20 @@ func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 		n, _ := strconv.Atoi(m[1]) // 0 if it is too large
 		return n
 	}
+	if len(show.ModelInfo) == 0 { // it is not Ollama, or does not have the model
+		return 0
+	}
+	if n := loadedWindow(ctx, e, model); n > 0 {
+		return n
+	}
+	// A request without a prompt loads the model, which the next call would have to wait for anyway.
+	var done map[string]json.RawMessage
+	e.ask(ctx, loadTime, http.MethodPost, "/api/generate", map[string]any{"model": model, "stream": false}, &done)
+	return loadedWindow(ctx, e, model)
+}
+
+// loadedWindow returns the size with which Ollama has loaded the model, or 0.
+func loadedWindow(ctx context.Context, e Endpoint, model string) int {
 	var loaded struct{ Models []map[string]json.RawMessage }
 	e.describe(ctx, http.MethodGet, "/api/ps", nil, &loaded)
 	for _, m := range loaded.Models {
@@ -100,8 +118,21 @@ var numCtx = lazyregexp.New(`(?m)^num_ctx\s+([0-9]+)`)
 
 var versionPath = regexp.MustCompile(`/v[0-9][0-9a-z]*(/.*)?$`)
 
+const (
+	// describeTime bounds a question about a model, and loadTime the time in which a server loads it.
+	describeTime = 3 * time.Second
+	loadTime     = 2 * time.Minute
+)
+
 // describe asks a route beside the versioned ones, and decodes the answer if there is one.
 func (e Endpoint) describe(ctx context.Context, method, path string, body, into any) {
+	e.ask(ctx, describeTime, method, path, body, into)
+}
+
+// ask is like describe, and waits for a time.
+func (e Endpoint) ask(ctx context.Context, limit time.Duration, method, path string, body, into any) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	u, err := url.Parse(strings.TrimRight(strings.TrimSpace(e.BaseURL), "/"))
 	if err != nil {
 		return

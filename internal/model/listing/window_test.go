@@ -36,6 +36,13 @@ func TestWindowIsReadFromEveryKindOfServer(t *testing.T) {
 			"POST /api/show": `{"model_info":{"llama.context_length":131072}}`,
 			"GET /api/ps":    `{"models":[]}`,
 		}, 0, 0},
+		"Ollama, loaded by the question": {routes{
+			"GET /v1/models":     `{"data":[{"id":"m"}]}`,
+			"POST /api/show":     `{"model_info":{"llama.context_length":131072}}`,
+			"GET /api/ps":        `{"models":[]}`,
+			"POST /api/generate": `{"model":"m","response":"","done":true,"done_reason":"load"}`,
+			"then GET /api/ps":   `{"models":[{"name":"m:latest","model":"m:latest","context_length":4096}]}`,
+		}, 4096, 0},
 		"LM Studio": {routes{
 			"GET /v1/models":     `{"data":[{"id":"m"},{"id":"n"}]}`,
 			"GET /api/v0/models": `{"data":[{"id":"n","loaded_context_length":1},{"id":"m","max_context_length":131072,"loaded_context_length":16384}]}`,
@@ -48,8 +55,12 @@ func TestWindowIsReadFromEveryKindOfServer(t *testing.T) {
 		"no JSON": {routes{"GET /v1/models": `{"data":[{"id":"m"}]}`, "GET /props": "<html>"}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			then := "" // the prefix of routes after the model was loaded
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, ok := c.routes[r.Method+" "+r.URL.Path]
+				body, ok := c.routes[then+r.Method+" "+r.URL.Path]
+				if r.URL.Path == "/api/generate" {
+					then = "then "
+				}
 				switch {
 				case !ok:
 					http.NotFound(w, r)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"lilac/internal/foundation/lazyregexp"
 )
@@ -18,7 +19,9 @@ import (
 type Learned struct {
 	mu    sync.Mutex // guards the fields below
 	facts Facts
-	asked int // how often the endpoint was asked for the window
+	// asked is how often the endpoint was asked for the window, askedAt when.
+	asked   int
+	askedAt time.Time
 	// changed is called after a change, without the lock; it may be nil.
 	changed func(Facts)
 }
@@ -70,15 +73,27 @@ func (l *Learned) SetContext(contextTokens, maxOutputTokens int) {
 	})
 }
 
-// MayAskWindow reports whether to ask the endpoint for the size of the window: if it is unknown,
-// and at most limit times.
-func (l *Learned) MayAskWindow(limit int) bool {
+const (
+	// windowTries is how often an endpoint is asked for a window that it does not tell.
+	windowTries = 2
+	// A window of fewer tokens than smallWindow is asked for again after askAgain, because the server
+	// may have been started again with a larger one.
+	smallWindow = 16_000
+	askAgain    = 10 * time.Second
+)
+
+// MayAskWindow reports whether to ask the endpoint for the size of the window now: if it is unknown,
+// was learned by another process, or is small.
+func (l *Learned) MayAskWindow(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.facts.ContextTokens > 0 || l.asked >= limit {
+	known := l.facts.ContextTokens
+	switch {
+	case known == 0 && l.asked >= windowTries, known >= smallWindow && l.asked > 0, known > 0 && l.asked > 0 && now.Sub(l.askedAt) < askAgain:
 		return false
 	}
 	l.asked++
+	l.askedAt = now
 	return true
 }
 

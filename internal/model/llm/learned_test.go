@@ -3,6 +3,7 @@ package llm_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -139,5 +140,37 @@ func TestHalvesOfCharactersAreJoined(t *testing.T) {
 	var j llm.Joiner
 	if got := j.Add("a\xed\xa0\xbd") + j.Add("b") + j.Add("\xff") + j.Flush(); got != "a\uFFFDb\uFFFD" {
 		t.Errorf("halves without their other half give %q", got)
+	}
+}
+
+// An endpoint that does not tell its window is not asked forever. A window that somebody may have made
+// larger is asked for again: one of another process, and a small one.
+func TestTheWindowIsAskedForWhenItMayHaveChanged(t *testing.T) {
+	now := time.Unix(1_760_000_000, 0)
+	for name, c := range map[string]struct {
+		known []int // before each question; 0 keeps it
+		every time.Duration
+		want  string
+	}{
+		"unknown":            {[]int{0, 0, 0, 0}, time.Hour, "yes yes no no"},
+		"found out":          {[]int{0, 32_768, 0}, time.Hour, "yes no no"},
+		"of another process": {[]int{32_768, 0, 0}, time.Hour, "yes no no"},
+		"small, later":       {[]int{4096, 0, 0}, time.Minute, "yes yes yes"},
+		"small, at once":     {[]int{4096, 0, 0}, time.Second, "yes no no"},
+		"made larger":        {[]int{4096, 0, 32_768, 0}, time.Minute, "yes yes no no"},
+	} {
+		var l llm.Learned
+		var got []string
+		for i, known := range c.known {
+			l.SetContext(known, 0)
+			answer := "no"
+			if l.MayAskWindow(now.Add(time.Duration(i) * c.every)) {
+				answer = "yes"
+			}
+			got = append(got, answer)
+		}
+		if said := strings.Join(got, " "); said != c.want {
+			t.Errorf("%s: %s, want %s", name, said, c.want)
+		}
 	}
 }

@@ -23,6 +23,14 @@ type Model interface {
 	Stream(ctx context.Context, req Request) iter.Seq2[Chunk, error]
 }
 
+// Prepare lets a model find out, before its first call, what [Model.Info] does not know yet: the size
+// of the window on a server of one's own. It returns when ctx ends, at the latest.
+func Prepare(ctx context.Context, m Model) {
+	if m, ok := m.(interface{ Prepare(ctx context.Context) }); ok {
+		m.Prepare(ctx)
+	}
+}
+
 // Info is what is known of a model.
 type Info struct {
 	Provider string // "anthropic", "openai", "demo", or a configured name
