@@ -101,7 +101,7 @@ func (w *windowFinder) Prepare(ctx context.Context) {
 	}
 }
 
-// Stream implements [llm.Model].
+// Stream implements [llm.Model]. Only the agent prepares a model.
 func (w *windowFinder) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
 	w.Prepare(ctx)
 	return w.Model.Stream(ctx, req)

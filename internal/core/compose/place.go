@@ -20,7 +20,7 @@ const (
 )
 
 // Place returns a message, written by nobody, that tells the model in which channel or thread the
-// conversation is. channel is that of the thread; it may have no title. The id of the message depends
+// conversation is. channel is that of a thread, and may have no title. The id of the message depends
 // on the titles and the topic, so that the model is told again when they change.
 func Place(session, channel surface.Session) surface.Message {
 	line := "This conversation is in the "

@@ -6,6 +6,8 @@ import (
 
 	"lilac/internal/core/surface"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/model/demo"
+	"lilac/internal/model/llm"
 )
 
 // Titles are text of people: they cannot end the line or pass for marks of the composition.
@@ -45,6 +47,21 @@ func TestAPlaceNamesTheThreadAndItsChannel(t *testing.T) {
 	}
 	if len(ids) != 6 {
 		t.Errorf("6 places have %d ids", len(ids))
+	}
+}
+
+// The demo model quotes what people said, and this is not theirs.
+func TestTheDemoModelDoesNotQuoteThePlace(t *testing.T) {
+	place := Place(surface.Session{Kind: surface.Channel, Title: "general", Topic: "All."}, surface.Session{})
+	answer := ""
+	for c, err := range demo.New(demo.Options{Delay: -1}).Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, place.Text), chat.Text(chat.User, "and you?")}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer += c.Text
+	}
+	if !strings.Contains(answer, "You said: “and you?”.") {
+		t.Errorf("the answer is %q", answer)
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *Service) opening(q db.Queryer, sessionID string) ([]surface.Message, er
 	case err != nil || session.Kind == surface.Direct || session.Title == "":
 		return nil, err
 	case session.Kind != surface.Thread:
-		return []surface.Message{compose.Place(session, session)}, nil
+		return []surface.Message{compose.Place(session, surface.Session{})}, nil
 	}
 	channel, err := s.session(q, session.ParentChannelID)
 	if err != nil {

@@ -107,8 +107,8 @@ type sentPrompt struct {
 	from  int64 // the beginning of the conversation
 	// unsaved means that the prompt has changed since it was read.
 	unsaved bool
-	// notesBefore is the sequence number of the first message of a request that has not
-	// called the model yet, or 0. New notes precede it.
+	// notesBefore is the sequence number of the first message of a request that has no
+	// answer of the model yet, or 0. New notes precede it.
 	notesBefore int64
 	// stopped reports that the work above these notes was stopped.
 	stopped bool

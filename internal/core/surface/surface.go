@@ -82,7 +82,7 @@ type Session struct {
 	ParentChannelID string      `json:"parentChannelId,omitempty"`
 	Kind            ChannelKind `json:"kind"`
 	Title           string      `json:"title,omitempty"`
-	// Topic is what the people who look after a channel say about it.
+	// Topic describes a channel, in the words of its moderators.
 	Topic string `json:"topic,omitempty"`
 	// Hidden reports that the platform does not show it to us.
 	Hidden bool `json:"hidden,omitempty"`

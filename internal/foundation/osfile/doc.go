@@ -1,5 +1,5 @@
 // Package osfile hides how operating systems differ in file locks, owners, access
-// rights, free space, and limits. Errors of the standard library's error numbers
+// rights, free space, and limits, and replaces files as a whole. Errors of the standard library's error numbers
 // (syscall.ENOSPC and so on) exist on every system and are used directly.
 package osfile
 

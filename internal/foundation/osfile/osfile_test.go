@@ -135,7 +135,7 @@ func TestAFileIsReplacedAsAWhole(t *testing.T) {
 // Control: what root makes in a directory of its own is root's.
 func TestWhatRootMakesBelongsToTheOwnerOfTheDirectory(t *testing.T) {
 	if !osfile.HasModes || os.Geteuid() != 0 {
-		t.Skip("only root can give something away")
+		t.Skip("only root can give something away: run this test as root")
 	}
 	for _, uid := range []int{61234, 0} {
 		dir := t.TempDir()

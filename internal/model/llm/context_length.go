@@ -12,6 +12,10 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
+// SmallWindow is the size, in tokens, below which a window has little room for a conversation: the
+// agent's instructions and tools take about 5,000.
+const SmallWindow = 16_000
+
 // SmallWindowAdvice says how to give a model of one's own server a useful window.
 const SmallWindowAdvice = "Give the model server a larger one, 32768 tokens or more (llama.cpp: --ctx-size, Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), or choose another model."
 

@@ -19,7 +19,7 @@ import (
 type Learned struct {
 	mu    sync.Mutex // guards the fields below
 	facts Facts
-	// asked is how often the endpoint was asked for the window, askedAt when.
+	// asked counts the questions for the window; askedAt is the time of the last one.
 	asked   int
 	askedAt time.Time
 	// changed is called after a change, without the lock; it may be nil.
@@ -48,7 +48,7 @@ type Facts struct {
 	NineLetterIDs bool `json:"nineLetterIDs,omitempty"`
 	// AllReasoning means that every assistant message must have its reasoning.
 	AllReasoning bool `json:"allReasoning,omitempty"`
-	// PlainSchemas means that the schemas of tools must be plain; see [schema.Plain].
+	// PlainSchemas means that the schemas of tools must be plain; see [Facts.ToolSchema].
 	PlainSchemas bool `json:"plainSchemas,omitempty"`
 	// OtherAPI means that the endpoint supports only the other one of OpenAI's APIs.
 	OtherAPI bool `json:"otherAPI,omitempty"`
@@ -74,12 +74,11 @@ func (l *Learned) SetContext(contextTokens, maxOutputTokens int) {
 }
 
 const (
-	// windowTries is how often an endpoint is asked for a window that it does not tell.
+	// windowTries bounds the questions to an endpoint that does not tell its window.
 	windowTries = 2
-	// A window of fewer tokens than smallWindow is asked for again after askAgain, because the server
-	// may have been started again with a larger one.
-	smallWindow = 16_000
-	askAgain    = 10 * time.Second
+	// askAgain is the time after which a small window is asked for again, because the server may have
+	// been started again with a larger one.
+	askAgain = 10 * time.Second
 )
 
 // MayAskWindow reports whether to ask the endpoint for the size of the window now: if it is unknown,
@@ -89,7 +88,7 @@ func (l *Learned) MayAskWindow(now time.Time) bool {
 	defer l.mu.Unlock()
 	known := l.facts.ContextTokens
 	switch {
-	case known == 0 && l.asked >= windowTries, known >= smallWindow && l.asked > 0, known > 0 && l.asked > 0 && now.Sub(l.askedAt) < askAgain:
+	case known == 0 && l.asked >= windowTries, known >= SmallWindow && l.asked > 0, known > 0 && l.asked > 0 && now.Sub(l.askedAt) < askAgain:
 		return false
 	}
 	l.asked++

@@ -2,8 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +14,7 @@ type Service struct {
 	Config, State string
 }
 
-// MachineService is where the packages put the service.
+// MachineService has the directories that the packages use.
 var MachineService = Service{"/etc/lilac", "/var/lib/lilac"}
 
 // environmentFile has the variables that systemd gives to the service.
@@ -35,7 +33,7 @@ func (s Service) Installed() bool {
 // drop-in files of the unit set is not known.
 func (s Service) Getenv(getenv func(string) string) (func(string) string, error) {
 	data, err := os.ReadFile(s.environmentFile())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, unreadable(s.environmentFile(), err)
 	}
 	vars := parseEnvironment(string(data))

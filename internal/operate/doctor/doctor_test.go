@@ -155,7 +155,7 @@ func TestMachine(t *testing.T) {
 	})
 	t.Run("root examines the data of a service", func(t *testing.T) {
 		if os.Getuid() != 0 {
-			t.Skip("only root can give something away")
+			t.Skip("only root can give something away: run this test as root")
 		}
 		p := patient(t, nil, "")
 		const advice = "instead of root"

@@ -89,9 +89,6 @@ func described(m config.ModelChoice) string {
 	return fmt.Sprintf("%s (%s), %s", m, m.Why, context)
 }
 
-// usefulWindow is a context with room for a conversation, in tokens.
-const usefulWindow = 16_000
-
 func known(m config.ModelChoice, message string) Finding {
 	if m.Price == nil {
 		return Finding{"model", Warn, message + "; unknown price", fmt.Sprintf("To count and limit money, set models: {%q: {contextTokens: …, price: {input: …, output: …}}}.", m.String())}
@@ -139,7 +136,7 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice) []Finding {
 	}
 	listed := listedModel(answer, m, described(m))
 	out := []Finding{listed}
-	if !m.ContextUnknown && m.ContextTokens < usefulWindow {
+	if !m.ContextUnknown && m.ContextTokens < llm.SmallWindow {
 		out = append(out, Finding{"model window", Warn, fmt.Sprintf("a window of %d tokens is small: the agent's instructions and tools take about 5000 of them", m.ContextTokens), llm.SmallWindowAdvice})
 	}
 	if f, ok := p.skew(answer); ok {

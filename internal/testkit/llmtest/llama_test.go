@@ -4,6 +4,9 @@
 // command that starts it:
 //
 //	LLAMA_SERVER=llama-server go test -tags llama -run Llama ./internal/testkit/llmtest
+//
+// For a server in another root ("chroot DIR llama-server"), LLAMA_ROOT is that root, and LLAMA_DIR a
+// directory in it for the model.
 
 package llmtest_test
 
@@ -30,7 +33,7 @@ func llamaServer(t *testing.T, window string) string {
 	if len(command) == 0 {
 		t.Fatal("LLAMA_SERVER names no command that starts the server of llama.cpp")
 	}
-	dir := os.Getenv("LLAMA_DIR") // a directory that the server sees under the same name
+	dir := os.Getenv("LLAMA_DIR")
 	if dir == "" {
 		dir = t.TempDir()
 	}
