@@ -67,7 +67,7 @@ func webhooksCommand(c *cli) *cobra.Command {
 		Short: "Print a curl command that sends a signed webhook",
 		Long: "Signs the body with the secret of webhooks.NAME in the configuration and prints a shell command;\n" +
 			"--json prints only the headers. Each call creates a new delivery; to repeat one, pass its --id (the\n" +
-			"forms stripe and slack have the id in the body). The body is a file, or - for standard input, which the printed command then reads as well.",
+			"forms stripe and slack have the id in the body; hmac and token have one only with idHeader). The body is a file, or - for standard input, which the printed command then reads as well.",
 		Example: "  lilac webhooks sign github --file body.json --event workflow_run\n  lilac webhooks sign github --file body.json --event workflow_run | sh\n  lilac webhooks sign billing --file body.json --id msg_1 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -107,7 +107,7 @@ func webhooksCommand(c *cli) *cobra.Command {
 		},
 	})
 	sign.Flags().StringVar(&file, "file", "", "the `file` with the body, or - for standard input")
-	sign.Flags().StringVar(&name, "event", "", "the `name` of the event, for webhooks of GitHub and GitLab")
+	sign.Flags().StringVar(&name, "event", "", "the `name` of the event, for webhooks of GitHub, GitLab, and those with an eventHeader")
 	sign.Flags().StringVar(&id, "id", "", "the `id` of the delivery (default: a new one)")
 	sign.Flags().StringVar(&contentType, "content-type", "application/json", "the `type` of the body")
 	_ = sign.MarkFlagRequired("file") // it exists

@@ -26,6 +26,8 @@ const (
 
 	stripeSignature = "Stripe-Signature"
 
+	authorization = "Authorization"
+
 	slackSignature = "X-Slack-Signature"
 	slackTimestamp = "X-Slack-Request-Timestamp"
 
@@ -44,11 +46,15 @@ type scheme struct {
 	proof func(h Hook, header http.Header, now time.Time) (p proof, ok bool)
 	// identify returns the id of a delivery and the name of its event. Either may be
 	// empty.
-	identify func(header http.Header, body []byte) (id, name string)
+	identify func(h Hook, header http.Header, body []byte) (id, name string)
 	// sign returns the headers of a delivery.
 	sign func(h Hook, d Delivery, now time.Time) http.Header
-	// idFrom says in an error where the id is.
+	// idFrom says in an error where the id is. It is empty for the forms of any sender, whose
+	// specs say it.
 	idFrom string
+	// signsTime is set if the signature covers the time and the id, so that nobody can repeat a
+	// delivery under another id.
+	signsTime bool
 }
 
 // A proof is what the headers of a delivery claim about its sender.
@@ -67,7 +73,7 @@ var schemes = map[Form]scheme{
 			mac, ok := hexMAC(singleValue(header, githubSignature), "sha256=")
 			return proof{macs: [][]byte{mac}}, ok
 		},
-		identify: func(header http.Header, _ []byte) (string, string) {
+		identify: func(_ Hook, header http.Header, _ []byte) (string, string) {
 			return singleValue(header, githubDelivery), singleValue(header, githubEvent)
 		},
 		sign: func(h Hook, d Delivery, _ time.Time) http.Header {
@@ -81,7 +87,7 @@ var schemes = map[Form]scheme{
 	},
 	Standard: {
 		proof: standardProof,
-		identify: func(header http.Header, body []byte) (string, string) {
+		identify: func(_ Hook, header http.Header, body []byte) (string, string) {
 			return standardHeader(header, standardID), fieldsOf(body).Type
 		},
 		sign: func(h Hook, d Delivery, now time.Time) http.Header {
@@ -89,15 +95,14 @@ var schemes = map[Form]scheme{
 			mac := base64.StdEncoding.EncodeToString(h.mac(d.ID+"."+stamp+".", d.Body))
 			return http.Header{"Webhook-Id": {d.ID}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {"v1," + mac}}
 		},
-		idFrom: "header webhook-id",
+		idFrom:    "header webhook-id",
+		signsTime: true,
 	},
 	GitLab: {
 		proof: func(h Hook, header http.Header, _ time.Time) (proof, bool) {
-			given, want := sha256.Sum256([]byte(singleValue(header, gitlabToken))), sha256.Sum256(h.key)
-			ok := subtle.ConstantTimeCompare(given[:], want[:]) == 1
-			return proof{token: ok}, ok
+			return h.tokenProof(singleValue(header, gitlabToken))
 		},
-		identify: func(header http.Header, body []byte) (id, name string) {
+		identify: func(_ Hook, header http.Header, body []byte) (id, name string) {
 			if id = singleValue(header, gitlabRepeat); id == "" {
 				// Events that an event caused share its UUID, so the body is part of the id.
 				if id = singleValue(header, gitlabID); id != "" {
@@ -118,7 +123,7 @@ var schemes = map[Form]scheme{
 	},
 	Stripe: {
 		proof: stripeProof,
-		identify: func(_ http.Header, body []byte) (string, string) {
+		identify: func(_ Hook, _ http.Header, body []byte) (string, string) {
 			f := fieldsOf(body)
 			return f.ID, f.Type
 		},
@@ -126,7 +131,8 @@ var schemes = map[Form]scheme{
 			stamp := strconv.FormatInt(now.Unix(), 10)
 			return http.Header{stripeSignature: {"t=" + stamp + ",v1=" + hex.EncodeToString(h.mac(stamp+".", d.Body))}}
 		},
-		idFrom: "field id of its JSON body",
+		idFrom:    "field id of its JSON body",
+		signsTime: true,
 	},
 	Slack: {
 		proof: func(_ Hook, header http.Header, now time.Time) (proof, bool) {
@@ -134,7 +140,7 @@ var schemes = map[Form]scheme{
 			stamp := singleValue(header, slackTimestamp)
 			return proof{macs: [][]byte{mac}, prefix: "v0:" + stamp + ":"}, ok && recent(stamp, now)
 		},
-		identify: func(header http.Header, body []byte) (id, name string) {
+		identify: func(_ Hook, header http.Header, body []byte) (id, name string) {
 			f := fieldsOf(body)
 			if id = f.EventID; id == "" {
 				// Commands and interactions have no id. Their signature covers the time.
@@ -149,8 +155,87 @@ var schemes = map[Form]scheme{
 			stamp := strconv.FormatInt(now.Unix(), 10)
 			return http.Header{slackTimestamp: {stamp}, slackSignature: {"v0=" + hex.EncodeToString(h.mac("v0:"+stamp+":", d.Body))}}
 		},
-		idFrom: "field event_id of its JSON body",
+		idFrom:    "field event_id of its JSON body",
+		signsTime: true,
 	},
+	HMAC: {
+		proof: func(h Hook, header http.Header, _ time.Time) (proof, bool) {
+			p := proof{macs: anyMACs(singleValue(header, h.Header))}
+			return p, len(p.macs) > 0
+		},
+		identify: Hook.identifyAny,
+		sign: func(h Hook, d Delivery, _ time.Time) http.Header {
+			return h.signAny(d, "sha256="+hex.EncodeToString(h.mac("", d.Body)))
+		},
+	},
+	Token: {
+		proof: func(h Hook, header http.Header, _ time.Time) (proof, bool) {
+			given := singleValue(header, h.Header)
+			if h.Header == authorization {
+				given = credential(given)
+			}
+			return h.tokenProof(given)
+		},
+		identify: Hook.identifyAny,
+		sign: func(h Hook, d Delivery, _ time.Time) http.Header {
+			if h.Header == authorization {
+				return h.signAny(d, "Bearer "+h.Secret)
+			}
+			return h.signAny(d, h.Secret)
+		},
+	},
+}
+
+// tokenProof compares a token with the secret, in constant time.
+func (h Hook) tokenProof(token string) (proof, bool) {
+	given, want := sha256.Sum256([]byte(token)), sha256.Sum256(h.key)
+	ok := subtle.ConstantTimeCompare(given[:], want[:]) == 1
+	return proof{token: ok}, ok
+}
+
+// credential returns the token of a header Authorization: a bearer token, or the password of
+// the Basic scheme (RFC 7617), whatever the user.
+func credential(authorization string) string {
+	scheme, value, _ := strings.Cut(authorization, " ")
+	value = strings.TrimSpace(value)
+	switch strings.ToLower(scheme) {
+	case "bearer":
+		return value
+	case "basic":
+		if pair, err := base64.StdEncoding.DecodeString(value); err == nil {
+			_, password, _ := strings.Cut(string(pair), ":")
+			return password
+		}
+	}
+	return ""
+}
+
+// identifyAny returns the id and the name that the spec's headers have. An id with other
+// characters than [validID] allows is hashed.
+func (h Hook) identifyAny(header http.Header, body []byte) (id, name string) {
+	if h.IDHeader != "" {
+		id = singleValue(header, h.IDHeader)
+	}
+	if id != "" && !validID(id) {
+		sum := sha256.Sum256([]byte(id))
+		id = hex.EncodeToString(sum[:])
+	}
+	if h.EventHeader == "" {
+		return id, fieldsOf(body).Type
+	}
+	return id, singleValue(header, h.EventHeader)
+}
+
+// signAny returns the headers of a delivery with a signature or token.
+func (h Hook) signAny(d Delivery, proof string) http.Header {
+	out := http.Header{h.Header: {proof}}
+	if h.IDHeader != "" {
+		out.Set(h.IDHeader, d.ID)
+	}
+	if h.EventHeader != "" && d.Event != "" {
+		out.Set(h.EventHeader, d.Event)
+	}
+	return out
 }
 
 func standardProof(_ Hook, header http.Header, now time.Time) (proof, bool) {
@@ -206,6 +291,26 @@ func hexMAC(s, prefix string) ([]byte, bool) {
 	}
 	mac, err := hex.DecodeString(digits)
 	return mac, err == nil
+}
+
+// anyMACs decodes signatures that are separated by commas, each in hexadecimal digits or
+// base64, after any prefix that ends with "=": "sha256=MAC", "v1=MAC,v1=MAC", or "MAC".
+func anyMACs(s string) (out [][]byte) {
+	for one := range strings.SplitSeq(s, ",") {
+		if len(out) == maxSignatures {
+			break
+		}
+		one = strings.TrimSpace(one)
+		_, rest, _ := strings.Cut(one, "=")
+		for _, encoded := range []string{one, rest} {
+			if mac, ok := hexMAC(encoded, ""); ok {
+				out = append(out, mac)
+			} else if mac, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(mac) == sha256.Size {
+				out = append(out, mac)
+			}
+		}
+	}
+	return out
 }
 
 // standardMACs decodes the signatures of a header: "v1," and base64, separated by spaces.

@@ -122,8 +122,11 @@ func TestForgedDeliveriesOfOtherSenders(t *testing.T) {
 
 // A server can refuse these without their bodies, and no others.
 func TestHeadersThatNoBodyMakesValid(t *testing.T) {
-	for _, form := range []webhook.Form{webhook.GitHub, webhook.Standard, webhook.GitLab, webhook.Stripe, webhook.Slack} {
+	for _, form := range []webhook.Form{webhook.GitHub, webhook.Standard, webhook.GitLab, webhook.Stripe, webhook.Slack, webhook.HMAC, webhook.Token} {
 		spec := webhook.Spec{Form: form}
+		if form == webhook.HMAC {
+			spec.Header = "X-Signature"
+		}
 		if form == webhook.Standard {
 			spec.Secret = standardTest
 		}
@@ -222,12 +225,17 @@ func TestSlackChecksTheAddress(t *testing.T) {
 
 func FuzzFormsOfOtherSenders(f *testing.F) {
 	f.Add("t=1790000000,v1=00,v1=", "v0=00", "1790000000", "token", []byte(`{"id":1,"event":{"type":[]}}`), "gzip")
+	f.Add("sha256=,=,"+strings.Repeat("0", 64), "Basic Og==", "{1:2}", "", []byte("{}"), "")
 	f.Add(",,=,t=t=", "v0", "-0", "", []byte("\xff\xfe{\x00}\x00"), "")
-	hooks := []webhook.Hook{hook(f, webhook.Spec{Form: webhook.GitLab}), hook(f, webhook.Spec{Form: webhook.Stripe}), hook(f, webhook.Spec{Form: webhook.Slack})}
+	hooks := []webhook.Hook{
+		hook(f, webhook.Spec{Form: webhook.GitLab}), hook(f, webhook.Spec{Form: webhook.Stripe}), hook(f, webhook.Spec{Form: webhook.Slack}),
+		hook(f, webhook.Spec{Form: webhook.HMAC, Header: "X-Signature", IDHeader: "X-Id"}), hook(f, webhook.Spec{Form: webhook.Token}),
+	}
 	f.Fuzz(func(t *testing.T, stripe, slack, stamp, token string, body []byte, encoding string) {
 		header := http.Header{
 			"Stripe-Signature": {stripe}, "X-Slack-Signature": {slack}, "X-Slack-Request-Timestamp": {stamp},
 			"X-Gitlab-Token": {token}, "Idempotency-Key": {stamp}, "Content-Encoding": {encoding},
+			"X-Signature": {stripe}, "X-Id": {stamp}, "Authorization": {slack},
 		}
 		webhook.FieldsOf(body)
 		for _, h := range hooks {

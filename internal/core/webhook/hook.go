@@ -1,10 +1,14 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"net/http"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 
 	"lilac/internal/foundation/fault"
 )
@@ -27,10 +31,15 @@ const (
 	Stripe Form = "stripe"
 	// Slack signs the time and the body: X-Slack-Signature and X-Slack-Request-Timestamp.
 	Slack Form = "slack"
+	// HMAC is for any other sender that signs the body with HMAC-SHA256: [Spec.Header] has
+	// the signature.
+	HMAC Form = "hmac"
+	// Token is for any sender that cannot sign: [Spec.Header] has the secret itself.
+	Token Form = "token"
 )
 
 // forms are the names of the forms, for errors.
-const forms = "github, standard, gitlab, stripe, or slack"
+const forms = "github, standard, gitlab, stripe, slack, hmac, or token"
 
 const (
 	// MinSecret is the minimum length of a secret, in bytes.
@@ -51,6 +60,11 @@ type Spec struct {
 	Name   string
 	Form   Form // default GitHub
 	Secret string
+	// Header is the header with the signature (required for [HMAC]) or the token (default
+	// Authorization). IDHeader and EventHeader are the headers with the id of a delivery and
+	// the name of its event. Without an IDHeader, a delivery has no id. The other forms fix
+	// all three.
+	Header, IDHeader, EventHeader string
 	// MaxBytes bounds a body, and Queue the unhandled events; zero means the
 	// default.
 	MaxBytes int64
@@ -58,6 +72,10 @@ type Spec struct {
 	// BodyOnce drops a repeated body, whatever its id.
 	BodyOnce bool
 }
+
+// Replayable reports whether who has read a delivery can send it again under another id.
+// The empty form is the default.
+func (f Form) Replayable() bool { return !schemes[f].signsTime }
 
 // Hook is a validated webhook.
 type Hook struct {
@@ -96,7 +114,38 @@ func New(s Spec) (Hook, error) {
 	if len(h.key) < MinSecret {
 		return Hook{}, fault.InvalidField("secret", "The secret of the webhook %s is too short. Use at least %d bytes.", s.Name, MinSecret)
 	}
-	return h, nil
+	return h, h.normalizeHeaders()
+}
+
+// normalizeHeaders sets the default of Header, and writes all three in canonical form.
+func (s *Spec) normalizeHeaders() error {
+	general := s.Form == HMAC || s.Form == Token
+	if s.Form == Token {
+		s.Header = cmp.Or(s.Header, authorization)
+	}
+	if s.Form == HMAC && s.Header == "" {
+		return fault.InvalidField("header", "The webhook %s needs the name of the header that has the signature, such as X-Signature.", s.Name)
+	}
+	for _, one := range []struct {
+		field string
+		name  *string
+	}{{"header", &s.Header}, {"idHeader", &s.IDHeader}, {"eventHeader", &s.EventHeader}} {
+		if *one.name == "" {
+			continue
+		}
+		if !general {
+			return fault.InvalidField(one.field, "The form %s has fixed headers. Remove %s from the webhook %s, or use the form hmac or token.", s.Form, one.field, s.Name)
+		}
+		if !httpguts.ValidHeaderFieldName(*one.name) {
+			return fault.InvalidField(one.field, "The webhook %s has the header %q, which is not the name of a header.", s.Name, *one.name)
+		}
+		*one.name = http.CanonicalHeaderKey(*one.name)
+		// The id and the name become part of the event, which people and the agent read.
+		if one.name != &s.Header && (*one.name == s.Header || *one.name == authorization || *one.name == "Cookie") {
+			return fault.InvalidField(one.field, "The webhook %s has the header %s as %s, which would put a secret into the event. Use another header.", s.Name, *one.name, one.field)
+		}
+	}
+	return nil
 }
 
 // mac returns the signature of a prefix and a body.

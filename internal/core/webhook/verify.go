@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/hmac"
 	"errors"
@@ -25,7 +26,8 @@ const (
 
 // Delivery is a verified delivery of a webhook.
 type Delivery struct {
-	// ID is the sender's id, which is the same for a repeated delivery.
+	// ID is the sender's id, which is the same for a repeated delivery. It is empty for a
+	// sender without ids.
 	ID string
 	// Event is the sender's name for the event, if it has one.
 	Event string
@@ -70,7 +72,7 @@ func (h Hook) Verify(header http.Header, body []byte, now time.Time) (Delivery, 
 // attacker to guess.
 var errSignature = &fault.Error{
 	Kind: fault.Unauthenticated, Code: "signature_invalid",
-	Message: "The signature of this webhook is missing, invalid, or too old.",
+	Message: "The signature or token of this webhook is missing, invalid, or too old.",
 }
 
 // matches compares all signatures, so that the time does not tell which one matched.
@@ -85,9 +87,9 @@ func (p proof) matches(h Hook, body []byte) bool {
 // delivery returns the delivery without checking its signature.
 func (h Hook) delivery(header http.Header, body []byte) (Delivery, error) {
 	s := schemes[h.Form]
-	id, name := s.identify(header, body)
-	if !validID(id) {
-		return Delivery{}, fault.New(fault.Invalid, "The webhook has no usable id in the %s (1 to %d letters, digits, - and _).", s.idFrom, maxID)
+	id, name := s.identify(h, header, body)
+	if !validID(id) && (s.idFrom != "" || h.IDHeader != "") {
+		return Delivery{}, fault.New(fault.Invalid, "The webhook has no usable id in the %s (1 to %d letters, digits, - and _).", cmp.Or(s.idFrom, "header "+h.IDHeader), maxID)
 	}
 	return Delivery{ID: id, Event: printable(name), Body: body}, nil
 }
@@ -167,5 +169,5 @@ func validID(s string) bool {
 }
 
 // Sign returns the headers of a delivery, for tests of a webhook. Stripe and Slack have the
-// id of a delivery in its body.
+// id of a delivery in its body, and a hook without [Spec.IDHeader] has none.
 func (h Hook) Sign(d Delivery, now time.Time) http.Header { return schemes[h.Form].sign(h, d, now) }

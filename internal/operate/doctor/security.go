@@ -12,6 +12,7 @@ import (
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/core/account"
 	"lilac/internal/core/pairing"
+	"lilac/internal/core/webhook"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
 	"lilac/internal/foundation/text"
@@ -261,7 +262,7 @@ func counted(n int, what string) []string {
 func (p Patient) openWebhooks() (out []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(p.Config.Webhooks)) {
 		f := Finding{"webhook " + name, OK, "/webhooks/" + name + ", to holders of its secret", ""}
-		if w := p.Config.Webhooks[name]; w.Form != "standard" && !w.BodyOnce {
+		if w := p.Config.Webhooks[name]; webhook.Form(w.Form).Replayable() && !w.BodyOnce {
 			f.Message += "; who can read a delivery can repeat it"
 			f.Advice = "If deliveries pass through others' hands, set bodyOnce: true."
 		}

@@ -40,8 +40,8 @@ type sources struct {
 
 var errNoWebhook = fault.New(fault.NotFound, "There is no such webhook.")
 
-// receive publishes a signed webhook as an event, once for each delivery id. The
-// event is durable before the response.
+// receive publishes a signed webhook as an event, once for each delivery id; a delivery of a
+// sender without ids is new. The event is durable before the response.
 func (s *sources) receive(w http.ResponseWriter, r *http.Request) error {
 	if s.sources == nil || s.inbox == nil {
 		return errNoWebhook
@@ -70,6 +70,9 @@ func (s *sources) receive(w http.ResponseWriter, r *http.Request) error {
 	}
 	if text, ok := hook.Challenge(d); ok {
 		return writeJSON(w, http.StatusOK, challenge{text})
+	}
+	if d.ID == "" {
+		d.ID = newID()
 	}
 	e, err := hook.EnvEvent(d, r.Header)
 	if err != nil {

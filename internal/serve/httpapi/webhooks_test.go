@@ -110,6 +110,29 @@ func TestWebhookBodyCanBeRequiredToBeUnique(t *testing.T) {
 	}
 }
 
+// Alertmanager repeats a notification with the same body for as long as an alert holds.
+func TestEachDeliveryOfASenderWithoutIDsIsAnEvent(t *testing.T) {
+	w := newHooked(t, webhook.Spec{Name: "alerts", Form: webhook.Token}, webhook.Spec{Name: "once", Form: webhook.Token, BodyOnce: true})
+	for _, path := range []string{"/webhooks/alerts", "/webhooks/once"} {
+		for range 2 {
+			r := httptest.NewRequest("POST", path, strings.NewReader(`{"status":"firing"}`))
+			r.Header.Set("Authorization", "Bearer "+hookSecret)
+			r.Header.Set("Content-Type", "application/json")
+			if code, answer := w.send(r); code != http.StatusAccepted {
+				t.Fatalf("%d %s", code, answer)
+			}
+		}
+	}
+	if alerts, once := w.counts("alerts"), w.counts("once"); alerts.Accepted != 2 || once.Accepted != 1 || once.Duplicates != 1 {
+		t.Errorf("%+v, %+v", alerts, once)
+	}
+	for _, e := range w.environmentEvents() {
+		if strings.Contains(string(e.Data), hookSecret) {
+			t.Errorf("the token is in the event: %s", e.Data)
+		}
+	}
+}
+
 func TestWebhooksThatAreRefused(t *testing.T) {
 	w := newHooked(t, webhook.Spec{Name: "ci", MaxBytes: 100})
 	forged := delivery("/webhooks/ci", "d1", `{}`)
