@@ -198,10 +198,7 @@ func (c *Client) send(ctx context.Context, method, path string, in any, header .
 		return res, nil
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusUnauthorized {
-		return nil, fault.New(fault.Unauthenticated, "The server at %s does not accept the token from %s. Set LILAC_TOKEN to the token of the server, or --data to its data directory.", c.base, c.tokenFrom)
-	}
-	return nil, refusal(res)
+	return nil, refusal(c, res)
 }
 
 // unreachable returns the error for a server that does not answer, or for a cancelled
@@ -219,13 +216,32 @@ func (c *Client) unreachable(err error) error {
 	}
 }
 
-func refusal(res *http.Response) error {
+// refusal returns the error of a response that is no success.
+func refusal(c *Client, res *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var answer struct {
 		Error fault.Wire `json:"error"`
 	}
-	if err := json.Unmarshal(data, &answer); err == nil && answer.Error.Message != "" {
+	switch err := json.Unmarshal(data, &answer); {
+	case err != nil || answer.Error.Message == "":
+		return proxied(c, res)
+	case res.StatusCode == http.StatusUnauthorized:
+		return fault.New(fault.Unauthenticated, "The server at %s does not accept the token from %s. Set LILAC_TOKEN to the token of the server, or --data to its data directory.", c.base, c.tokenFrom)
+	default:
 		return fault.FromWire(answer.Error)
+	}
+}
+
+// proxied returns the error for a response that is not from Lilac, but from a proxy in front of it. One
+// that does not reach Lilac will do so when Lilac has restarted.
+func proxied(c *Client, res *http.Response) error {
+	switch res.StatusCode {
+	case http.StatusUnauthorized, http.StatusProxyAuthRequired:
+		return fault.New(fault.Unauthenticated, "The proxy at %s asks for a login of its own (%s). Make it pass on requests with a token of Lilac without one.", c.base, res.Status)
+	case http.StatusRequestEntityTooLarge:
+		return fault.New(fault.TooLarge, "The proxy at %s refuses this as too large (%s). Raise its limit, for example client_max_body_size of nginx.", c.base, res.Status)
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return fault.New(fault.Unavailable, "The proxy at %s does not reach Lilac (%s).", c.base, res.Status)
 	}
 	return fault.New(fault.Internal, "The server responded with %s, which is not a response of Lilac.", res.Status)
 }

@@ -28,9 +28,12 @@ func (c *Client) Health(ctx context.Context) (health.Report, error) {
 	defer res.Body.Close()
 	out.Ready = res.StatusCode == http.StatusOK
 	if !out.Ready && res.StatusCode != http.StatusServiceUnavailable {
-		return out, refusal(res)
+		return out, refusal(c, res)
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&out)
+	if err != nil && !out.Ready {
+		return out, proxied(c, res)
+	}
 	if err != nil || len(out.Parts) == 0 && !out.Ready {
 		return out, errors.Join(fault.New(fault.Internal, "%s did not return a health report.", c.base), err)
 	}
