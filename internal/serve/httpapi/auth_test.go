@@ -63,6 +63,9 @@ var (
 		{"token as cookie", false},
 		{"query", false},
 		{"basic", false},
+		{"basic and cookie", true},
+		{"basic and wrong cookie", false},
+		{"wrong bearer and cookie", false},
 	}
 	methods  = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 	upgrades = []string{"", "websocket"}
@@ -83,6 +86,17 @@ func matrixRequest(host, origin, fetch, tok, method, upgrade string) *http.Reque
 	}
 	if fetch != "" {
 		r.Header.Set("Sec-Fetch-Site", fetch)
+	}
+	switch tok {
+	case "basic and cookie":
+		r.SetBasicAuth("ann", "secret")
+		tok = "cookie"
+	case "basic and wrong cookie":
+		r.SetBasicAuth("ann", "secret")
+		tok = "wrong cookie"
+	case "wrong bearer and cookie":
+		r.Header.Set("Authorization", "Bearer "+token+"x")
+		tok = "cookie"
 	}
 	switch tok {
 	case "bearer":

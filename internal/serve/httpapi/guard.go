@@ -148,7 +148,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, rt *route) (*http.
 // caller returns who calls: the person whose cookie the browser has, or else the operator. The
 // person comes first, because signing in as a person is the later decision.
 func (g *guard) caller(r *http.Request) (c account.Caller, known bool, err error) {
-	if g.people.service != nil && r.Header.Get("Authorization") == "" {
+	if _, sent := bearer(r); g.people.service != nil && !sent {
 		for _, cookie := range r.CookiesNamed(g.personCookie) {
 			if c, known, err = g.people.service.Caller(r.Context(), cookie.Value); err != nil || known {
 				return c, known, err
@@ -163,8 +163,8 @@ func (g *guard) caller(r *http.Request) (c account.Caller, known bool, err error
 
 // hasMetricsToken accepts the metrics token.
 func (g *guard) hasMetricsToken(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return g.metrics != nil && strings.EqualFold(scheme, "Bearer") && matches(token, *g.metrics)
+	token, sent := bearer(r)
+	return g.metrics != nil && sent && matches(token, *g.metrics)
 }
 
 // authenticated accepts the operator's token and the page's cookie.
@@ -172,9 +172,8 @@ func (g *guard) authenticated(r *http.Request) bool {
 	if !g.hasToken {
 		return false
 	}
-	if given := r.Header.Get("Authorization"); given != "" {
-		scheme, token, _ := strings.Cut(given, " ")
-		return strings.EqualFold(scheme, "Bearer") && matches(token, g.token)
+	if token, sent := bearer(r); sent {
+		return matches(token, g.token)
 	}
 	// A browser may send several cookies of this name, of different paths.
 	for _, c := range r.CookiesNamed(g.cookieName) {
@@ -183,6 +182,13 @@ func (g *guard) authenticated(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// bearer returns the token that a program sends. Other schemes are not meant for Lilac: a proxy that asks
+// for a password passes on what the browser or the proxy itself sends for it, beside the cookie.
+func bearer(r *http.Request) (token string, sent bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return token, strings.EqualFold(scheme, "Bearer")
 }
 
 // matches compares hashes in constant time, so that the time reveals neither the
