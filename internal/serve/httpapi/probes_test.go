@@ -148,3 +148,14 @@ func TestTheCookieIsSecureBehindATLSProxy(t *testing.T) {
 		}
 	}
 }
+
+// HAProxy compresses event streams, too, and then holds the newest events back from clients in Go.
+func TestProxiesAreAskedToPassStreamsOnAsTheyAre(t *testing.T) {
+	w := httptest.NewRecorder()
+	if _, err := (&streams{}).start(w, httptest.NewRequest("GET", "/events", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Header(); got.Get("Cache-Control") != "no-store, no-transform" || got.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("the headers are %v", got)
+	}
+}

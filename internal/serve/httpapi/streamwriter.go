@@ -31,7 +31,7 @@ func (s *streams) start(w http.ResponseWriter, r *http.Request) (*streamWriter, 
 	out := &streamWriter{service: s, w: w, rc: http.NewResponseController(w)}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
+	h.Set("Cache-Control", "no-store, no-transform") // a proxy that compresses may hold the newest events back
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	out.buf = append(out.buf, "retry: 1000\n\n"...)

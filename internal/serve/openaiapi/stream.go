@@ -29,6 +29,7 @@ func (s *stream) begin() {
 	}
 	s.begun = true
 	s.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	s.w.Header().Set("Cache-Control", "no-store, no-transform") // a proxy that compresses may hold the newest words back
 	s.w.Header().Set("X-Accel-Buffering", "no")
 	s.w.WriteHeader(http.StatusOK)
 }
