@@ -118,6 +118,9 @@ func New(o Options) http.Handler {
 	}
 	return a.guard.checkOrigin(mux, refuse, func(r *http.Request) class {
 		_, pattern := mux.Handler(r)
+		if pattern == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			return pageFile
+		}
 		return classes[pattern]
 	})
 }

@@ -84,8 +84,12 @@ func (g *guard) checkOrigin(next http.Handler, refuse func(http.ResponseWriter, 
 			r = origin.Resolve(r, g.proxies)
 		}
 		check, of := origin.Check, classOf(r)
-		if of == entrance {
+		switch of {
+		case entrance:
 			check = origin.CheckNavigation
+		case pageFile:
+			check = origin.CheckFile
+		case needsToken, needsMetricsToken, loginLink, public, signed:
 		}
 		if err := check(r, g.allowedHosts(of)); err != nil && !g.unchecked {
 			refuse(w, r, err)
@@ -102,7 +106,7 @@ func (g *guard) allowedHosts(c class) func(host string) bool {
 		return origin.Any
 	case needsMetricsToken:
 		return func(host string) bool { return g.hosts.has(host) || origin.IsIP(host) }
-	case needsToken, loginLink, entrance:
+	case needsToken, loginLink, entrance, pageFile:
 	}
 	return g.hosts.has
 }

@@ -149,6 +149,43 @@ func TestTheCookieIsSecureBehindATLSProxy(t *testing.T) {
 	}
 }
 
+// Behind a proxy that changes the Host header, browsers send an Origin that does not match it for the script
+// of the page, which is a module. The script has to arrive: it shows the error that says how to mend that.
+func TestThePageArrivesThroughAProxyThatChangesTheHost(t *testing.T) {
+	const upstream = "127.0.0.1:7420"
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	h := New(Options{Token: token, Page: page})
+	for name, c := range map[string]struct {
+		method, path, host, site string
+		login                    bool
+		want                     int
+	}{
+		"the script":          {"GET", "/assets/1/page.js", upstream, "same-origin", true, 200},
+		"over plain HTTP":     {"GET", "/assets/1/page.js", upstream, "", true, 200},
+		"to a stranger":       {"GET", "/assets/1/page.js", upstream, "same-origin", false, 401},
+		"for another site":    {"GET", "/assets/1/page.js", upstream, "cross-site", true, 403},
+		"under another name":  {"GET", "/assets/1/page.js", "evil.example", "same-origin", true, 403},
+		"what is no file":     {"GET", "/openapi.json", upstream, "same-origin", true, 403},
+		"a call":              {"POST", "/render", upstream, "same-origin", true, 403},
+		"a call of a page":    {"POST", "/assets/1/page.js", upstream, "same-origin", true, 403},
+		"a path with no file": {"OPTIONS", "/", upstream, "same-origin", true, 403},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		r.Host = c.host
+		r.Header.Set("Origin", "https://lilac.example")
+		if c.site != "" {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		if c.login {
+			r.AddCookie(&http.Cookie{Name: cookieName(token), Value: cookieValue(token)})
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%s: %d, want %d", name, w.Code, c.want)
+		}
+	}
+}
+
 // HAProxy compresses event streams, too, and then holds the newest events back from clients in Go.
 func TestProxiesAreAskedToPassStreamsOnAsTheyAre(t *testing.T) {
 	w := httptest.NewRecorder()

@@ -31,6 +31,9 @@ const (
 	// entrance needs no token and requires an allowed host. Links of other sites may lead
 	// to it, because it does nothing for a browser without a secret.
 	entrance
+	// pageFile is like needsToken, but accepts every Origin. It is for files that are the same for
+	// everybody.
+	pageFile
 )
 
 // route declares one operation of the API.

@@ -30,7 +30,7 @@ func Check(r *http.Request, allowed func(host string) bool) error {
 	}
 	if origins := r.Header.Values("Origin"); len(origins) > 1 || len(origins) == 1 && !sameOrigin(origins[0], r.Host) {
 		return denied("origin_not_allowed", "Requests from other sites are refused: the Origin header (%q) does not match the Host header (%q). "+
-			"Behind a reverse proxy, make the proxy pass on the Host header (nginx: proxy_set_header Host $http_host;), "+
+			"Behind a reverse proxy, make the proxy pass on the Host header (nginx: proxy_set_header Host $http_host; Apache: ProxyPreserveHost On), "+
 			"or add the proxy's address to trustedProxies and make it set X-Forwarded-Host.", strings.Join(origins, ", "), r.Host)
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
@@ -48,6 +48,15 @@ func CheckNavigation(r *http.Request, allowed func(host string) bool) error {
 		r = r.Clone(r.Context())
 		r.Header.Del("Sec-Fetch-Site")
 	}
+	return Check(r, allowed)
+}
+
+// CheckFile is like [Check], but does not look at Origin. It is for the files of the page, which are the same
+// for everybody: browsers send an Origin for a script that is a module. Without its script, the page could not
+// show how to mend a proxy that changes the Host header.
+func CheckFile(r *http.Request, allowed func(host string) bool) error {
+	r = r.Clone(r.Context())
+	r.Header.Del("Origin")
 	return Check(r, allowed)
 }
 
