@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"lilac/internal/core/session"
@@ -251,6 +252,9 @@ func (c *Client) Login(ctx context.Context) (string, error) {
 	var out struct{ URL, Code string }
 	if err := c.Call(ctx, "POST", "/login-codes", nil, &out); err != nil {
 		return "", err
+	}
+	if _, code, _ := strings.Cut(out.URL, "?code="); c.elsewhere && code != "" {
+		return c.base + "/login?code=" + code, nil // the server does not know the name and path of a proxy
 	}
 	if out.URL != "" {
 		return out.URL, nil

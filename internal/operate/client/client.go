@@ -50,7 +50,9 @@ type Client struct {
 	token, tokenFrom string
 	// advice says how to start the server.
 	advice string
-	http   *http.Client
+	// elsewhere reports that the address is the one that browsers use, too: a URL, or another machine.
+	elsewhere bool
+	http      *http.Client
 	// pause is the delay before reconnect attempt n; patience is how long to retry
 	// while no server answers. A connection that lasted for steady resets both, even
 	// without any event.
@@ -66,6 +68,7 @@ func Connect(o Options) (*Client, error) {
 	}
 	c := &Client{
 		base: addr, advice: o.advice(), http: &http.Client{},
+		elsewhere: strings.Contains(o.Addr, "://") || !thisMachine(addr),
 		pause: func(n int) time.Duration {
 			return min(100*time.Millisecond<<min(n, 10), 2*time.Second)
 		},

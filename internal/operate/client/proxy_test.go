@@ -74,3 +74,23 @@ func TestARefusalOfAProxySaysWhatToDoThere(t *testing.T) {
 		}
 	}
 }
+
+// The server knows where it listens, but not the name and the path of a proxy in front of it.
+func TestALoginLinkHasTheAddressThatWasGiven(t *testing.T) {
+	dir, server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"url":"http://10.0.0.5:7420/login?code=abc","expiresAt":1}`)
+	})
+	for addr, want := range map[string]string{
+		server.URL + "/lilac/": server.URL + "/lilac/login?code=abc",
+		"":                     "http://10.0.0.5:7420/login?code=abc",
+		strings.TrimPrefix(server.URL, "http://"): "http://10.0.0.5:7420/login?code=abc",
+	} {
+		c, err := client.Connect(client.Options{Addr: addr, DataDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if link, err := c.Login(t.Context()); err != nil || link != want {
+			t.Errorf("at %q, the link is %q (%v), want %q", addr, link, err, want)
+		}
+	}
+}
