@@ -17,6 +17,20 @@ let helpToLogIn = loginHelp;
 // useAccounts makes the page tell people with accounts how they sign in.
 export const useAccounts = () => { helpToLogIn = 'You are signed out. Load this page again to sign in.'; };
 
+// proxied is the failure of a response that is not from Lilac, but from a proxy in front of it. A proxy whose
+// login has expired sends the page to another address.
+function proxied({ type, status }) {
+  const words = {
+    401: 'The proxy in front of Lilac asks you to log in. Load this page again.',
+    413: 'The proxy in front of Lilac refuses this as too large. Its limit can be raised there, for example with client_max_body_size in nginx.',
+    502: 'The proxy does not reach Lilac (status 502).',
+    503: 'The proxy does not reach Lilac (status 503).',
+    504: 'The proxy waited too long for Lilac (status 504).',
+  };
+  const known = type === 'opaqueredirect' ? 401 : status;
+  return new Failure(words[known] ?? `The server responded with status ${known}.`, { status: known, retryable: known >= 500 });
+}
+
 // failureOf reads an error response.
 export async function failureOf(response) {
   let error = {};
@@ -25,8 +39,8 @@ export async function failureOf(response) {
   } catch {
     // The response of a proxy, or of a server that is shutting down.
   }
-  const message = response.status === 401 ? helpToLogIn : error.message || `The server responded with status ${response.status}.`;
-  return new Failure(message, {
+  if (!error.message) return proxied(response);
+  return new Failure(response.status === 401 ? helpToLogIn : error.message, {
     status: response.status, kind: error.kind, code: error.code, field: error.field,
     retryable: error.retryable ?? response.status >= 500,
   });
@@ -44,7 +58,7 @@ async function call(method, path, body, { headers = {}, signal, within = method 
   let response;
   try {
     response = await fetch(at(path), {
-      method, signal: signal ?? (within ? AbortSignal.timeout(within) : undefined), cache: 'no-store', credentials: 'same-origin',
+      method, signal: signal ?? (within ? AbortSignal.timeout(within) : undefined), cache: 'no-store', credentials: 'same-origin', redirect: 'manual',
       headers: { ...(body === undefined ? {} : { 'Content-Type': 'application/json' }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });

@@ -1,7 +1,7 @@
 // Reads server-sent events, reconnects after the last cursor, and reports the state
 // of the connection. It ends only when it is stopped or the server refuses it.
 
-import { at, failureOf, noAnswer } from './api.js';
+import { at, Failure, failureOf, noAnswer } from './api.js';
 
 const firstWait = 300;
 const longestWait = 5000;
@@ -35,8 +35,14 @@ async function run(cursor, onFrames, onState, onBegin, stopped) {
     const attempt = new AbortController();
     const abort = () => attempt.abort();
     stopped.addEventListener('abort', abort, { once: true });
-    let alarm = setTimeout(abort, silence);
+    let heard = false;
+    let alarm = setTimeout(() => {
+      // A server that is away refuses the connection. This one was taken, and nothing came.
+      if (!heard) reason = new Failure('No event has arrived. If a proxy is in front of Lilac, it must not buffer the stream of events.');
+      abort();
+    }, silence);
     const piece = () => {
+      heard = true;
       clearTimeout(alarm);
       alarm = setTimeout(abort, silence);
       if (!frames.length) return;
@@ -70,7 +76,7 @@ async function run(cursor, onFrames, onState, onBegin, stopped) {
 async function open(cursor, signal) {
   const headers = { Accept: 'text/event-stream' };
   if (cursor) headers['Last-Event-ID'] = cursor;
-  const response = await fetch(at('/events'), { headers, signal, cache: 'no-store', credentials: 'same-origin' });
+  const response = await fetch(at('/events'), { headers, signal, cache: 'no-store', credentials: 'same-origin', redirect: 'manual' });
   if (!response.ok) throw await failureOf(response);
   return response;
 }
