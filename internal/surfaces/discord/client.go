@@ -118,6 +118,10 @@ type refusedError struct {
 	// codes).
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	// foreign reports that the response is not Discord's: a proxy or the network in
+	// front of Discord made it, or there is no API at the address. Discord has a code
+	// for everything that does not exist.
+	foreign bool
 }
 
 func (e *refusedError) Error() string {
@@ -158,8 +162,9 @@ func (c *client) attempt(ctx context.Context, k call, data []byte, contentType s
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		refused := &refusedError{status: response.StatusCode, header: response.Header}
 		if json.Unmarshal(answer, refused) != nil || refused.Message == "" {
-			refused.Message = http.StatusText(response.StatusCode)
+			refused.Message, refused.foreign = http.StatusText(response.StatusCode), true
 		}
+		refused.foreign = refused.foreign || refused.status == http.StatusNotFound && refused.Code == 0
 		return refused
 	}
 	if result == nil {
@@ -275,12 +280,17 @@ func (e *refusedError) fault(reads bool) error {
 		kind, message = fault.Conflict, "The thread is archived, so nothing in it can be changed."
 	case e.status == http.StatusTooManyRequests:
 		f := fault.Wrap(fault.RateLimited, e, "Discord's rate limit requires a wait before the next request.")
-		f.RetryAfter, _ = seconds(e.header, "Retry-After")
+		if after, ok := retryAfter(e.header); ok {
+			f.RetryAfter = after
+		}
 		return f
 	case e.status == http.StatusUnauthorized:
 		return errBadToken
 	case e.Code == missingAccess || e.Code == missingPermissions || e.Code == replyWithoutReadAccess:
 		kind, message = fault.Denied, "The bot lacks a permission in this channel (“lilac doctor” says which): "+e.Message
+	case e.foreign && e.status < http.StatusInternalServerError && e.status != http.StatusRequestEntityTooLarge:
+		// It says nothing about the message or the channel of the call.
+		kind, message = fault.Unavailable, "The response is not from Discord: a proxy refused the call, or Discord's API is not at surface.discord.apiURL. The address must end with the version, as in https://discord.com/api/v10."
 	case e.status == http.StatusForbidden:
 		kind = fault.Denied
 	case e.status == http.StatusNotFound:

@@ -161,11 +161,7 @@ func (g *gateway) address(ctx context.Context, at *position) (string, error) {
 		var answer struct {
 			URL string `json:"url"`
 		}
-		err := g.client.get(ctx, getGatewayBot.with(), &answer)
-		if fault.KindOf(err) == fault.NotFound {
-			return "", fault.Wrap(fault.Unavailable, err, "Discord's API is not at surface.discord.apiURL. The address must end with the version, as in https://discord.com/api/v10.")
-		}
-		if err != nil {
+		if err := g.client.get(ctx, getGatewayBot.with(), &answer); err != nil {
 			return "", err
 		}
 		address = answer.URL

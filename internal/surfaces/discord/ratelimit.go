@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,9 @@ const (
 	// tokenRetry is the wait before a rejected token is tried again; a single
 	// rejection may be an error on Discord's side.
 	tokenRetry = time.Minute
+	// bannedPause is the wait after a 429 that states none and is not Discord's: the
+	// network in front of Discord has banned the address, and calls prolong that.
+	bannedPause = time.Minute
 )
 
 // limiter keeps Discord's rate limits: one request at a time per bucket, none
@@ -196,7 +200,7 @@ func (l *limiter) release(b *bucket, k call, response *http.Response) {
 	if after, ok := seconds(response.Header, "X-RateLimit-Reset-After"); ok {
 		b.reset = now.Add(after + resetMargin)
 	}
-	if after, ok := seconds(response.Header, "Retry-After"); ok && response.StatusCode == http.StatusTooManyRequests {
+	if after, ok := retryAfter(response.Header); ok && response.StatusCode == http.StatusTooManyRequests {
 		until := now.Add(after + resetMargin)
 		if response.Header.Get("X-RateLimit-Global") != "" || response.Header.Get("X-RateLimit-Scope") == "global" || response.Header.Get("X-RateLimit-Bucket") == "" {
 			l.resumeAt = until
@@ -245,6 +249,15 @@ func (l *limiter) shareLocked(limitKey, shared string, b *bucket) *bucket {
 		l.buckets[shared] = b
 	}
 	return l.buckets[shared]
+}
+
+// retryAfter returns the wait that the headers of a 429 ask for. Discord's refusal of
+// further edits asks for none.
+func retryAfter(h http.Header) (time.Duration, bool) {
+	if after, ok := seconds(h, "Retry-After"); ok {
+		return after, true
+	}
+	return bannedPause, !strings.HasPrefix(h.Get("Content-Type"), "application/json")
 }
 
 // seconds parses a header that holds seconds; anything above a day is invalid.

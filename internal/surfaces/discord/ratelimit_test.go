@@ -2,11 +2,14 @@ package discord_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lilac/internal/core/surface"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/testkit/discordtest"
 	"lilac/internal/testkit/effort"
 )
@@ -32,4 +35,32 @@ func TestCallsThatAreNotAnsweredCount(t *testing.T) {
 			t.Errorf("edit %d: %v", n, err)
 		}
 	}
+}
+
+// The network in front of Discord bans an address with a page that names no time. Calls would prolong
+// the ban.
+func TestABanWithoutATimeIsWaitedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true})
+		a, _ := w.connected(w.options())
+		const sends = "POST /channels/{channel}/messages"
+		w.server.FailNext(sends, discordtest.Fault{Status: http.StatusTooManyRequests, Page: "error code: 1015"})
+		before := len(w.server.Requests())
+		for range 3 {
+			_, err := a.Send(t.Context(), say(w, "hi", ""))
+			if fault.KindOf(err) != fault.RateLimited || fault.RetryAfterOf(err) < 50*time.Second {
+				t.Errorf("during the ban: %v, again in %v", err, fault.RetryAfterOf(err))
+			}
+		}
+		if err := a.Typing(t.Context(), w.channel); fault.KindOf(err) != fault.RateLimited {
+			t.Errorf("another call during the ban: %v", err)
+		}
+		if n := len(w.server.Requests()) - before; n != 1 {
+			t.Errorf("%d requests during the ban, want the one that was refused", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, err := a.Send(t.Context(), say(w, "hi", "")); err != nil {
+			t.Errorf("after the ban: %v", err)
+		}
+	})
 }

@@ -19,6 +19,9 @@ type Fault struct {
 	// Status, Code and Message reject the request with an error in Discord's JSON format.
 	Status, Code int
 	Message      string
+	// Page is the response instead of JSON. Proxies and the network in front of Discord
+	// send pages.
+	Page string
 	// RetryAfter responds with 429. Global makes it a limit across all routes; Shared
 	// makes it a limit that other clients also consume (Rate Limits, "Exceeding A Rate
 	// Limit"). Ban omits the Via header, as the network in front of Discord does.

@@ -204,6 +204,12 @@ func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, publi
 		s.record(c, 0, nil)
 		panic(http.ErrAbortHandler)
 	}
+	if f.Page != "" {
+		w.Header().Del("Via")
+		http.Error(w, f.Page, f.Status)
+		s.record(c, f.Status, w.Header())
+		return
+	}
 
 	s.mu.Lock()
 	if !userAgent.MatchString(r.UserAgent()) {
