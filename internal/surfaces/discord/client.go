@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime/multipart"
 	"net"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
 	"lilac/internal/core/surface"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -118,6 +121,9 @@ type refusedError struct {
 	// codes).
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	// Fields says what is wrong with which field of the body ("API Reference", error
+	// messages).
+	Fields any `json:"errors"`
 	// foreign reports that the response is not Discord's: a proxy or the network in
 	// front of Discord made it, or there is no API at the address. Discord has a code
 	// for everything that does not exist.
@@ -126,6 +132,37 @@ type refusedError struct {
 
 func (e *refusedError) Error() string {
 	return fmt.Sprintf("status %d, code %d: %s", e.status, e.Code, e.Message)
+}
+
+// maxWrong bounds the description of wrong fields, in characters.
+const maxWrong = 500
+
+// wrongFields describes the wrong fields of a body, "" if Discord names none.
+func (e *refusedError) wrongFields() string {
+	var all []string
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if text, ok := v["message"].(string); ok {
+				all = append(all, path+": "+text)
+				return
+			}
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				if key == "_errors" {
+					walk(path, v[key])
+				} else {
+					walk(strings.TrimPrefix(path+"."+key, "."), v[key])
+				}
+			}
+		case []any:
+			for _, element := range v {
+				walk(path, element)
+			}
+		}
+	}
+	walk("", e.Fields)
+	return text.TruncateRunes(strings.Join(all, "; "), maxWrong)
 }
 
 // attempt makes the call once, when the rate limits allow it.
@@ -163,6 +200,9 @@ func (c *client) attempt(ctx context.Context, k call, data []byte, contentType s
 		refused := &refusedError{status: response.StatusCode, header: response.Header}
 		if json.Unmarshal(answer, refused) != nil || refused.Message == "" {
 			refused.Message, refused.foreign = http.StatusText(response.StatusCode), true
+		}
+		if wrong := refused.wrongFields(); wrong != "" {
+			refused.Message += " (" + wrong + ")"
 		}
 		refused.foreign = refused.foreign || refused.status == http.StatusNotFound && refused.Code == 0
 		return refused
@@ -267,6 +307,9 @@ const (
 	codeNoPermission = "missing_permissions"
 	// codeNoHistory means that a reply needs Read Message History.
 	codeNoHistory = "missing_history"
+	// codeNoReply means that nobody can reply to the message, for example because it
+	// is a system message.
+	codeNoReply = "no_reply"
 )
 
 func (e *refusedError) fault(reads bool) error {
@@ -323,6 +366,9 @@ func (e *refusedError) faultCode() string {
 		return codeNoPermission
 	case replyWithoutReadAccess:
 		return codeNoHistory
+	}
+	if fields, ok := e.Fields.(map[string]any); ok && fields["message_reference"] != nil {
+		return codeNoReply
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package discord_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -309,6 +310,18 @@ func TestCommandsAreToldOnceUntilTheyChange(t *testing.T) {
 	if n := w.server.CommandWrites(); n != 1 {
 		t.Errorf("the commands were told %d times", n)
 	}
+}
+
+func TestARefusalNamesTheFieldsThatAreWrong(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.server.FailNext("PUT /applications/{application}/commands", discordtest.Fault{
+		Status: http.StatusBadRequest,
+		Page:   `{"code":50035,"message":"Invalid Form Body","errors":{"0":{"options":{"1":{"_errors":[{"code":"additionalProperties","message":"must NOT have additional properties"}]}}}}}`,
+	})
+	w.connected(w.options())
+	w.await("the log says why the commands are refused", func() bool {
+		return strings.Contains(w.log.String(), "Invalid Form Body (0.options.1: must NOT have additional properties)")
+	})
 }
 
 func TestInteractionsInOtherChannelsAreRefused(t *testing.T) {

@@ -194,9 +194,10 @@ func (w *writer) send(ctx context.Context, s surface.Send) (surface.Message, err
 	}
 	err = post()
 	var f *fault.Error
-	if errors.As(err, &f) && f.Code == codeNoHistory && s.ReplyTo != "" {
+	if errors.As(err, &f) && (f.Code == codeNoHistory || f.Code == codeNoReply) && s.ReplyTo != "" {
 		// A reply needs Read Message History; a message without the reference does
-		// not ("Message Resource", create message: limitations).
+		// not ("Message Resource", create message: limitations). Nobody can reply to a
+		// system message, which people may ask about.
 		s.ReplyTo, body.Reference = "", nil
 		err = post()
 	}

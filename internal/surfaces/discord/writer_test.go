@@ -149,6 +149,12 @@ func refusals(t *testing.T) {
 		t.Errorf("a reply without Read Message History must be sent without the reference: %+v, %v", m, err)
 	}
 	w.server.Permit(w.channel, w.server.Self().ID, discordtest.ReadMessageHistory)
+	time.Sleep(5 * time.Minute)
+	// Somebody asks about a system message, to which nobody can reply.
+	reply.ReplyTo = w.server.Say(w.channel, w.ann, "", discordtest.SayOptions{Rich: discordtest.Rich{System: 7}})
+	if m, err := a.Send(t.Context(), reply); err != nil || m.Text != "x" || m.ReplyTo != "" {
+		t.Errorf("a reply to a system message must be sent without the reference: %+v, %v", m, err)
+	}
 	for name, s := range map[string]surface.Send{
 		"too long":     say(w, strings.Repeat("😀", 1001), ""),
 		"empty":        say(w, " \n", ""),

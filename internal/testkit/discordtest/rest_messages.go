@@ -128,6 +128,9 @@ func (p *payload) replied(ch *channel) (*message, answer, bool) {
 		return nil, invalid("message_reference.channel_id", "MESSAGE_REFERENCE_CHANNEL_ID", "Cannot reply to a message in a different channel"), false
 	}
 	if m := ch.find(r.MessageID); m != nil {
+		if m.rich.System != 0 {
+			return nil, invalid("message_reference", "REPLIES_CANNOT_REPLY_TO_SYSTEM_MESSAGE", "Cannot reply to a system message"), false
+		}
 		return m, answer{}, true
 	}
 	if r.FailIfNotExists == nil || *r.FailIfNotExists { // the documented default is true
