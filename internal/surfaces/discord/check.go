@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lilac/internal/foundation/fault"
 )
@@ -123,6 +124,11 @@ func (c *checker) loadGuild(ctx context.Context, id string) error {
 	if err := c.client.get(ctx, getGuild.with(id), &g); err != nil {
 		return err
 	}
+	if len(g.Roles) == 0 { // other servers of the protocol list them only on request
+		if err := c.client.get(ctx, getGuildRoles.with(id), &g.Roles); err != nil {
+			return err
+		}
+	}
 	var m wireMember
 	if err := c.client.get(ctx, getGuildMember.with(id, c.self), &m); err != nil {
 		return err
@@ -142,6 +148,9 @@ func (c *checker) guild(ctx context.Context, id string) []Finding {
 	}
 	g, visible, more := c.guilds[id], 0, 0
 	var out []Finding
+	if f := c.timeout(g); f.What != "" {
+		out = append(out, f)
+	}
 	for _, ch := range channels {
 		have := effectivePermissions(g, c.members[g.ID], c.self, ch)
 		// Hidden channels are hidden on purpose.
@@ -177,6 +186,9 @@ func (c *checker) channel(ctx context.Context, id string) Finding {
 	if err := c.loadGuild(ctx, ch.GuildID); err != nil {
 		return c.inaccessible(err, "the server of the channel "+id)
 	}
+	if f := c.timeout(c.guilds[ch.GuildID]); f.What != "" {
+		return f
+	}
 	thread := ""
 	if ch.isThread() { // it has the permissions of its channel
 		thread = "the thread “" + ch.Name + "” of "
@@ -188,6 +200,20 @@ func (c *checker) channel(ctx context.Context, id string) Finding {
 	}
 	g := c.guilds[ch.GuildID]
 	return checkPermissions(effectivePermissions(g, c.members[g.ID], c.self, ch), thread, ch, g.Name)
+}
+
+// timeout reports that the bot is timed out in a server, which takes almost all
+// permissions, except those of an administrator ("Permissions", permissions for
+// timed out members).
+func (c *checker) timeout(g wireGuild) (f Finding) {
+	until := millis(c.members[g.ID].TimedOutUntil)
+	if until <= time.Now().UnixMilli() || effectivePermissions(g, c.members[g.ID], c.self, wireChannel{})&permissionAdministrator != 0 {
+		return f
+	}
+	return Finding{
+		What: fmt.Sprintf("somebody has timed the bot out in the server %s until %s, so it cannot write there", g.Name, time.UnixMilli(until).UTC().Format(time.RFC3339)),
+		Do:   "In Discord: right-click the bot in the list of members, Remove Timeout.",
+	}
 }
 
 // unknownGuild explains a server that the bot cannot read. The most common

@@ -1,9 +1,15 @@
 package discord_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
@@ -18,6 +24,22 @@ func advice(findings []discord.Finding) string {
 		}
 	}
 	return b.String()
+}
+
+// withoutRoles removes the roles from servers.
+type withoutRoles struct{ http.RoundTripper }
+
+func (t withoutRoles) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(r)
+	if err != nil || path.Base(path.Dir(r.URL.Path)) != "guilds" {
+		return response, err
+	}
+	var guild map[string]any
+	err = json.NewDecoder(response.Body).Decode(&guild)
+	delete(guild, "roles")
+	data, _ := json.Marshal(guild) // it was JSON
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+	return response, err
 }
 
 func TestCheckSaysWhatToClick(t *testing.T) {
@@ -94,6 +116,28 @@ func TestCheckSaysWhatToClick(t *testing.T) {
 				w.server.Deny(w.server.Voice(w.guild, "lounge"), w.guild, discordtest.Connect)
 				w.server.Deny(w.server.Voice(w.guild, "board"), w.guild, discordtest.ViewChannel)
 			},
+			nil,
+		},
+		{
+			"a timeout of the bot",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				w.server.TimeOut(w.guild, w.server.Self().ID, time.Now().Add(time.Hour))
+			},
+			[]string{"timed the bot out in the server home", "Remove Timeout"},
+		},
+		{
+			"a timeout that is over",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				w.server.TimeOut(w.guild, w.server.Self().ID, time.Now().Add(-time.Hour))
+			},
+			nil,
+		},
+		{
+			"a server that lists its roles only on request",
+			discordtest.Options{},
+			func(_ *world, o *discord.Options) { o.HTTP = &http.Client{Transport: withoutRoles{o.HTTP.Transport}} },
 			nil,
 		},
 		{

@@ -25,6 +25,7 @@ var (
 	getGatewayBot         = &route{method: http.MethodGet, path: "/gateway/bot"}
 
 	getGuild         = &route{method: http.MethodGet, path: "/guilds/{guild}"}
+	getGuildRoles    = &route{method: http.MethodGet, path: "/guilds/{guild}/roles"}
 	getGuildMember   = &route{method: http.MethodGet, path: "/guilds/{guild}/members/{user}"}
 	getGuildChannels = &route{method: http.MethodGet, path: "/guilds/{guild}/channels"}
 

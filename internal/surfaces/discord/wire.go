@@ -20,6 +20,8 @@ type wireMember struct {
 	User        *wireUser `json:"user"`
 	Roles       []string  `json:"roles"`
 	Permissions string    `json:"permissions"`
+	// TimedOutUntil is the end of the member's timeout, if there is one.
+	TimedOutUntil string `json:"communication_disabled_until"`
 }
 
 // wireMention is a user whom a message mentions.

@@ -81,6 +81,17 @@ func (s World) Rename(guildID, userID, nick string) {
 	})
 }
 
+// TimeOut takes a member's permissions away until a time.
+func (s World) TimeOut(guildID, userID string, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.world.memberOf(guildID, userID)
+	if err != nil {
+		panic("discordtest: " + err.Error())
+	}
+	m.timedOut = until
+}
+
 // Role creates a role with permissions and assigns it to members.
 func (s World) Role(guildID string, p Permission, userIDs ...string) (roleID string) {
 	s.mu.Lock()

@@ -147,7 +147,7 @@ func Start(o Options) (*Server, error) {
 	}
 	s.o.ResumeURL = cmp.Or(o.ResumeURL, s.GatewayURL)
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.world = newWorld()
+	s.world = newWorld(s.o.Now)
 	s.gateway.sessions = make(map[string]*session)
 	s.limits.buckets = make(map[string]*bucket)
 	s.world.bot = s.user("lilac", true)

@@ -71,6 +71,8 @@ type member struct {
 	nick   string
 	roles  []string
 	joined time.Time
+	// timedOut is the end of the member's timeout.
+	timedOut time.Time
 }
 
 type channel struct {
@@ -102,12 +104,13 @@ type world struct {
 	creates       []time.Time // command creations in the last 24 hours
 	commandWrites int
 	interactions  map[string]*interaction // by token
+	now           func() time.Time
 }
 
-func newWorld() world {
+func newWorld(now func() time.Time) world {
 	return world{
 		users: make(map[string]User), guilds: make(map[string]*guild), channels: make(map[string]*channel),
-		interactions: make(map[string]*interaction),
+		interactions: make(map[string]*interaction), now: now,
 	}
 }
 
@@ -171,6 +174,9 @@ func (w *world) permissions(c *channel, userID string) Permission {
 	// channel, a user has no permissions there.
 	if granted&ViewChannel == 0 || at.kind == typeVoice && granted&Connect == 0 {
 		return 0
+	}
+	if w.now().Before(m.timedOut) { // "Permissions for Timed Out Members"
+		granted &= ViewChannel | ReadMessageHistory
 	}
 	return granted
 }
@@ -258,6 +264,9 @@ func (m *member) wirePartial() object {
 	o := object{
 		"roles": append([]string{}, m.roles...), "joined_at": stamp(m.joined), "deaf": false, "mute": false,
 		"flags": 0, "nick": nil, "avatar": nil, "banner": nil, "communication_disabled_until": nil, "pending": false, "premium_since": nil,
+	}
+	if !m.timedOut.IsZero() {
+		o["communication_disabled_until"] = stamp(m.timedOut)
 	}
 	if m.nick != "" {
 		o["nick"] = m.nick
