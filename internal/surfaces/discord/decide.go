@@ -102,6 +102,17 @@ type disconnect struct {
 	err    error
 }
 
+// reason returns why the connection ended.
+func (d disconnect) reason() error {
+	switch {
+	case d.err != nil:
+		return d.err
+	case d.sessionInvalid:
+		return errors.New("Discord does not continue the session")
+	}
+	return errors.New("Discord asked for a new connection")
+}
+
 // reconnection says how to connect again.
 type reconnection struct {
 	// newSession discards the session and its position.

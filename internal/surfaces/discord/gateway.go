@@ -115,7 +115,7 @@ func (g *gateway) run(ctx, storing context.Context, at position) error {
 		if failures >= maxResumeFailures {
 			level = slog.LevelWarn
 		}
-		g.o.Logger.Log(ctx, level, "the connection to Discord ended", "error", end.err, "wait", next.wait.String(), "resume", at.session != "", "shard", g.shard.id)
+		g.o.Logger.Log(ctx, level, "the connection to Discord ended", "error", end.reason(), "wait", next.wait.String(), "resume", at.session != "", "shard", g.shard.id)
 		if !delay.Wait(ctx, next.wait) {
 			return ctx.Err()
 		}

@@ -314,6 +314,22 @@ func TestADeafBotSaysSo(t *testing.T) {
 
 // A gateway that sends Hello and then rejects every session delivers no messages, so the adapter must
 // not report itself healthy.
+func TestTheLogSaysWhyAConnectionEnded(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.connected(w.options())
+	for _, c := range []struct {
+		drop discordtest.Drop
+		want string
+	}{
+		{discordtest.Reconnect, "Discord asked for a new connection"},
+		{discordtest.Invalid, "Discord does not continue the session"},
+	} {
+		w.server.DropGateway(c.drop)
+		w.await("the log says "+c.want, func() bool { return strings.Contains(w.log.String(), c.want) })
+		w.server.AwaitConnected(t)
+	}
+}
+
 func TestAGreetingIsNotHearing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true})

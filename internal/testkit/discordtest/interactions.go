@@ -149,7 +149,27 @@ func interactionCallback(c *call) answer {
 		return invalid("type", "BASE_TYPE_CHOICES", "Value must be one of {4, 5, 6, 7}.")
 	}
 	i.Acked, i.Kind = true, in.Type
-	return done
+	if c.query().Get("with_response") != "true" {
+		return done
+	}
+	return ok(c.wireCallback(i))
+}
+
+// wireCallback encodes what a callback did ("Interaction Callback Response Object").
+func (c *call) wireCallback(i *interaction) object {
+	kind := interactionCommand
+	if i.on != nil {
+		kind = interactionComponent
+	}
+	o := object{"interaction": object{"id": i.ID, "type": kind}}
+	m := i.first
+	if i.Kind == replyUpdate {
+		m = i.on
+	}
+	if m != nil {
+		o["resource"] = object{"type": i.Kind, "message": c.s.wireMessage(i.channel, m, true, true)}
+	}
+	return o
 }
 
 // Limits of choices ("Application Command Object", option choice).

@@ -224,3 +224,35 @@ func TestTheWorldCanBeRead(t *testing.T) {
 		t.Errorf("private channel %+v, %v", dm, err)
 	}
 }
+
+// Most libraries ask for the message that a response made or changed ("with_response").
+func TestAResponseIsDescribedWhereTheClientAsksForThat(t *testing.T) {
+	inFakeTime(t, discordtest.Options{}, func(t *testing.T, s *discordtest.Server) {
+		ann := s.User("ann")
+		channel := s.Channel(s.Guild("home", ann), "general")
+		c := connect(t, s)
+		m := safe("thinking")
+		m.Components = []discord.LayoutComponent{discord.NewActionRow(discord.NewDangerButton("Stop", "stop:1"))}
+		sent, err := c.CreateMessage(id(channel), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range []string{"told", "changed"} {
+			response := discord.InteractionResponse{Type: discord.InteractionResponseTypeCreateMessage, Data: safe(want)}
+			if want == "changed" {
+				response = discord.InteractionResponse{Type: discord.InteractionResponseTypeUpdateMessage, Data: discord.MessageUpdate{
+					Content: &want, AllowedMentions: &discord.AllowedMentions{Parse: []discord.AllowedMentionType{}},
+				}}
+			}
+			s.Press(channel, sent.ID.String(), ann.ID, "stop:1")
+			i := c.interaction(n)
+			got, err := c.CreateInteractionResponseWithCallback(i.ID(), i.Token(), response)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Interaction.ID != i.ID() || got.Resource == nil || got.Resource.Message == nil || got.Resource.Message.Content != want {
+				t.Errorf("%s: the response is %+v", want, got)
+			}
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -49,7 +50,8 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 		id.Intents = *in.Intents
 	}
 	before := s.gateway.identifies
-	code, reason := c.refuseIdentify(in.Token, in.Intents, id.Shard, now)
+	// Some libraries send the token as in a header. Discord accepts that, too.
+	code, reason := c.refuseIdentify(strings.TrimPrefix(in.Token, "Bot "), in.Intents, id.Shard, now)
 	tooSoon := len(before) > 0 && s.o.IdentifyEvery > 0 && now.Sub(before[len(before)-1].At) < s.o.IdentifyEvery
 	id.Accepted = code == 0 && !tooSoon
 	if len(before) < maxRecorded {
@@ -132,6 +134,7 @@ func (c *conn) resumeLocked(d json.RawMessage) {
 		return
 	}
 	ss := s.gateway.sessions[in.Session]
+	in.Token = strings.TrimPrefix(in.Token, "Bot ")
 	known := in.Token == s.o.Token && ss != nil && in.Seq >= 0 && in.Seq <= len(ss.log)
 	switch {
 	case in.Token != s.o.Token:
