@@ -53,10 +53,11 @@ type Answer struct {
 	Models []Model
 }
 
-// Has reports whether the endpoint offers a model, perhaps under a name with a date.
+// Has reports whether the endpoint offers a model, perhaps under a name with a date, or with the tag
+// that Ollama adds to names without one.
 func (a Answer) Has(name string) bool {
 	return slices.ContainsFunc(a.Models, func(m Model) bool {
-		return m.ID == name || strings.HasPrefix(m.ID, name+"-2") || strings.HasPrefix(name, m.ID) && strings.HasSuffix(name, "-latest")
+		return m.ID == name || m.ID == name+":latest" || strings.HasPrefix(m.ID, name+"-2") || strings.HasPrefix(name, m.ID) && strings.HasSuffix(name, "-latest")
 	})
 }
 

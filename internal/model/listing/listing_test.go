@@ -68,9 +68,9 @@ func TestAskSendsTheKeyOnlyToItsHost(t *testing.T) {
 	}
 }
 
-func TestHasKnowsNamesWithDates(t *testing.T) {
-	a := listing.Answer{Models: []listing.Model{{ID: "claude-5-20260101"}, {ID: "gpt-5"}}}
-	for name, want := range map[string]bool{"claude-5": true, "gpt-5": true, "gpt-5-latest": true, "gpt-4": false, "gpt-5-mini": false} {
+func TestHasKnowsNamesWithDatesAndTags(t *testing.T) {
+	a := listing.Answer{Models: []listing.Model{{ID: "claude-5-20260101"}, {ID: "gpt-5"}, {ID: "qwen3:latest"}, {ID: "llama3:8b"}}}
+	for name, want := range map[string]bool{"qwen3": true, "qwen3:latest": true, "llama3": false, "claude-5": true, "gpt-5": true, "gpt-5-latest": true, "gpt-4": false, "gpt-5-mini": false} {
 		if a.Has(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}

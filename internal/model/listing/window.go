@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func Window(ctx context.Context, e Endpoint, model string) (contextTokens, maxOu
 			contextTokens, maxOutputTokens = m.ContextTokens, m.MaxOutputTokens
 		}
 	}
-	if e.Anthropic || !answer.Has(model) && contextTokens == 0 && len(answer.Models) > 1 {
+	if !answer.Has(model) && contextTokens == 0 && len(answer.Models) > 1 {
 		return contextTokens, maxOutputTokens
 	}
 	// The size of the loaded model is smaller than the one that the model could have.
@@ -62,6 +63,7 @@ func propsWindow(ctx context.Context, e Endpoint, _ string) int {
 func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 	var show struct {
 		Parameters string
+		Details    ollamaDetails
 		ModelInfo  map[string]json.RawMessage `json:"model_info"`
 	}
 	e.describe(ctx, http.MethodPost, "/api/show", map[string]string{"model": model}, &show)
@@ -72,23 +74,41 @@ func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 	if len(show.ModelInfo) == 0 { // it is not Ollama, or does not have the model
 		return 0
 	}
-	if n := loadedWindow(ctx, e, model); n > 0 {
+	named := func(m ollamaModel) bool { return m.Name == model || m.Name == model+":latest" }
+	if n := loadedWindow(ctx, e, named); n > 0 {
 		return n
 	}
 	// A request without a prompt loads the model, which the next call would have to wait for anyway.
 	var done map[string]json.RawMessage
 	e.ask(ctx, loadTime, http.MethodPost, "/api/generate", map[string]any{"model": model, "stream": false}, &done)
-	return loadedWindow(ctx, e, model)
+	if n := loadedWindow(ctx, e, named); n > 0 || done == nil {
+		return n
+	}
+	// Ollama lists models that have the same weights under one of their names. The one that was used last
+	// comes first.
+	return loadedWindow(ctx, e, func(m ollamaModel) bool { return m.Details == show.Details })
 }
 
-// loadedWindow returns the size with which Ollama has loaded the model, or 0.
-func loadedWindow(ctx context.Context, e Endpoint, model string) int {
-	var loaded struct{ Models []map[string]json.RawMessage }
+// ollamaModel is a model that Ollama has loaded, and ollamaDetails what it says of its weights.
+type (
+	ollamaModel struct {
+		Name    string
+		Details ollamaDetails
+		Window  int `json:"context_length"`
+	}
+	ollamaDetails struct {
+		Family       string
+		Size         string `json:"parameter_size"`
+		Quantization string `json:"quantization_level"`
+	}
+)
+
+// loadedWindow returns the size with which Ollama has loaded the first model that matches, or 0.
+func loadedWindow(ctx context.Context, e Endpoint, matches func(ollamaModel) bool) int {
+	var loaded struct{ Models []ollamaModel }
 	e.describe(ctx, http.MethodGet, "/api/ps", nil, &loaded)
-	for _, m := range loaded.Models {
-		if name := firstText(m, "model", "name"); name == model || name == model+":latest" {
-			return firstNumber(m, "context_length")
-		}
+	if i := slices.IndexFunc(loaded.Models, matches); i >= 0 {
+		return loaded.Models[i].Window
 	}
 	return 0
 }

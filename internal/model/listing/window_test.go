@@ -43,6 +43,18 @@ func TestWindowIsReadFromEveryKindOfServer(t *testing.T) {
 			"POST /api/generate": `{"model":"m","response":"","done":true,"done_reason":"load"}`,
 			"then GET /api/ps":   `{"models":[{"name":"m:latest","model":"m:latest","context_length":4096}]}`,
 		}, 4096, 0},
+		"Ollama, with the tag that it adds": {routes{
+			"GET /v1/models": `{"object":"list","data":[{"id":"m:latest"},{"id":"n:latest"}]}`,
+			"POST /api/show": `{"parameters":"num_ctx 2048","model_info":{"llama.context_length":131072}}`,
+		}, 2048, 0},
+		"Ollama, loaded under the name of another model with its weights": {routes{
+			"GET /v1/models":     `{"data":[{"id":"m:latest"},{"id":"n:latest"},{"id":"base:latest"}]}`,
+			"POST /api/show":     `{"details":{"family":"llama","parameter_size":"893K","quantization_level":"F32"},"model_info":{"llama.context_length":131072}}`,
+			"GET /api/ps":        `{"models":[]}`,
+			"POST /api/generate": `{"model":"m","response":"","done":true,"done_reason":"load"}`,
+			"then GET /api/ps": `{"models":[{"name":"n:latest","details":{"family":"qwen3"},"context_length":1},` +
+				`{"name":"base:latest","details":{"family":"llama","parameter_size":"893K","quantization_level":"F32"},"context_length":4096}]}`,
+		}, 4096, 0},
 		"LM Studio": {routes{
 			"GET /v1/models":     `{"data":[{"id":"m"},{"id":"n"}]}`,
 			"GET /api/v0/models": `{"data":[{"id":"n","loaded_context_length":1},{"id":"m","max_context_length":131072,"loaded_context_length":16384}]}`,
