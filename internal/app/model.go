@@ -40,6 +40,8 @@ func ListModels(ctx context.Context, cfg *config.Config, provider string) ([]lis
 		return nil, fault.New(fault.Unauthenticated, "%s does not accept the key. Check %s.", answer.Host, config.KeySetting(provider))
 	case answer.Status != http.StatusOK:
 		return nil, fault.New(fault.Unavailable, "%s lists no models: it answers with status %d.", answer.Host, answer.Status)
+	case answer.List && len(answer.Models) == 0:
+		return nil, fault.New(fault.NotFound, "%s offers no models. Load one into it; for Ollama: ollama pull NAME.", answer.Host)
 	case len(answer.Models) == 0:
 		return nil, fault.New(fault.Unavailable, "%s answers with something other than a list of models. Check the base URL of the provider.", answer.Host)
 	}

@@ -51,6 +51,8 @@ type Answer struct {
 	Date time.Time
 	// Models is sorted by ID. It is empty unless Status is 200 and the body is a list.
 	Models []Model
+	// List reports that the body is a list. That of a new Ollama is empty.
+	List bool
 }
 
 // Has reports whether the endpoint offers a model, perhaps under a name with a date, or with the tag
@@ -98,7 +100,7 @@ func Ask(ctx context.Context, e Endpoint) (Answer, error) {
 	if err != nil {
 		return out, fault.Wrap(fault.Unavailable, err, "%s broke off its list of models.", req.URL.Host)
 	}
-	out.Models = parse(data)
+	out.Models, out.List = parse(data)
 	return out, nil
 }
 
@@ -147,28 +149,27 @@ func (e Endpoint) authorize(req *http.Request) {
 }
 
 // parse reads a list in the shapes of the hosts: {"data": [{"id"}]}, {"models":
-// [{"name"}]}, or a bare list. What is no list has no models.
-func parse(data []byte) []Model {
+// [{"name"}]}, or a bare list, and reports whether it is one. Ollama's list is null without models.
+func parse(data []byte) (out []Model, isList bool) {
 	var outer struct{ Data, Models json.RawMessage }
 	list := json.RawMessage(data)
 	if json.Unmarshal(data, &outer) == nil {
 		list = outer.Data
-		if len(list) == 0 || string(list) == "null" {
+		if len(list) == 0 || string(list) == "null" && len(outer.Models) > 0 {
 			list = outer.Models
 		}
 	}
 	var entries []map[string]json.RawMessage
 	if json.Unmarshal(list, &entries) != nil {
-		return nil
+		return nil, false
 	}
-	var out []Model
 	for _, fields := range entries[:min(len(entries), maxModels)] {
 		if m := parseModel(fields); m.ID != "" {
 			out = append(out, m)
 		}
 	}
 	slices.SortFunc(out, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(out, func(a, b Model) bool { return a.ID == b.ID })
+	return slices.CompactFunc(out, func(a, b Model) bool { return a.ID == b.ID }), true
 }
 
 func parseModel(fields map[string]json.RawMessage) Model {

@@ -30,6 +30,7 @@ func TestAskReadsTheListsOfHosts(t *testing.T) {
 		{"llama.cpp", "/v1", `{"data":[{"id":"a","meta":{"n_ctx":512}}],"models":[{"name":"other"}]}`, "/v1/models", []listing.Model{{ID: "a", ContextTokens: 512}}},
 		{"Gemini", "/v1beta/openai", `{"data":[{"id":"models/gemini-3"}]}`, "/v1beta/openai/models", []listing.Model{{ID: "gemini-3"}}},
 		{"Together", "/v1", `[{"id":"a","context_length":-1}]`, "/v1/models", []listing.Model{{ID: "a"}}},
+		{"Ollama, without models", "/v1", `{"object":"list","data":null}`, "/v1/models", nil},
 		{"a page", "/v1", `<html>hello</html>`, "/v1/models", nil},
 		{"an object", "/v1", `{"hello":"world"}`, "/v1/models", nil},
 	} {
@@ -43,6 +44,9 @@ func TestAskReadsTheListsOfHosts(t *testing.T) {
 			a, err := listing.Ask(t.Context(), listing.Endpoint{BaseURL: s.URL + tt.base, Key: "k"})
 			if err != nil || path != tt.path || key != "Bearer k" {
 				t.Fatalf("%v, asked %s with %q", err, path, key)
+			}
+			if want := tt.name != "a page" && tt.name != "an object"; a.List != want {
+				t.Errorf("it is a list: %t", a.List)
 			}
 			if diff := cmp.Diff(tt.want, a.Models); diff != "" {
 				t.Errorf("models (-want +got):\n%s", diff)

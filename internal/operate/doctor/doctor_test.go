@@ -396,6 +396,18 @@ func TestModelThatCannotBeReached(t *testing.T) {
 	check(t, examine(t, p, "model"), doctor.Fail, "cannot reach")
 }
 
+func TestServerWithoutModelsIsReported(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"object":"list","data":null}`) // as Ollama
+	}))
+	defer server.Close()
+	p := patient(t, nil, "model: own/tiny\nproviders: {own: {type: openai, baseURL: "+server.URL+"}}\n")
+	p.Online = true
+	if f := examine(t, p, "model"); f.Status != doctor.Warn || !strings.Contains(f.Message, "no models") || !strings.Contains(f.Advice, "ollama pull tiny") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // The servers answer as llama.cpp does.
 func TestASmallWindowIsReported(t *testing.T) {
 	for window, want := range map[int]bool{4096: true, 32_768: false} {

@@ -156,6 +156,8 @@ func listedModel(answer listing.Answer, m config.ModelChoice, message string) Fi
 		return known(m, message+"; it is reached, and tells no list of models")
 	case answer.Status != http.StatusOK:
 		return Finding{"model", Warn, fmt.Sprintf("%s: %s answers %d %s", m, answer.Host, answer.Status, http.StatusText(answer.Status)), "Try again later, and check the provider's status page."}
+	case answer.List && len(answer.Models) == 0:
+		return Finding{"model", Warn, fmt.Sprintf("%s: %s offers no models", m, answer.Host), "Load the model into the server; for Ollama: ollama pull " + m.Name + "."}
 	case len(answer.Models) == 0:
 		return known(m, message+"; the key is taken")
 	case answer.Has(m.Name):
