@@ -88,6 +88,10 @@ func (w *Endpoint) classify(e ProviderError, status int) (kind fault.Kind, code,
 		return say(fault.Unauthenticated, "", "%s did not accept the API key. Check %s.", w.Vendor, w.Setting)
 	case status == http.StatusForbidden:
 		return say(fault.Denied, "", "%s does not let this API key use the model %s%s", w.Vendor, w.Model, quoted)
+	case lacksTools().MatchString(e.Message):
+		return say(fault.Invalid, "", "The model %s at %s cannot call tools, which the agent needs%s Choose another model.", w.Model, w.Vendor, quoted)
+	case status == http.StatusNotFound && ollamaLacks().MatchString(e.Message):
+		return say(fault.NotFound, "", "%s does not have the model %s%s To load it into Ollama, run \"ollama pull %s\".", w.Vendor, w.Model, quoted, w.Model)
 	case status == http.StatusNotFound:
 		return say(fault.NotFound, "", "%s does not know the model %s, or its address is wrong%s", w.Vendor, w.Model, quoted)
 	case status == http.StatusTooManyRequests:
@@ -103,6 +107,12 @@ func (w *Endpoint) classify(e ProviderError, status int) (kind fault.Kind, code,
 	}
 	return say(fault.Invalid, "", "%s did not accept the request%s", w.Vendor, quoted)
 }
+
+var (
+	// lacksTools matches the refusals of Ollama, OpenRouter, and Groq, and ollamaLacks that of Ollama.
+	lacksTools  = lazyregexp.New(`(?i)does not support tools|support tool use|tool calling.{0,3} is not supported with`)
+	ollamaLacks = lazyregexp.New(`^model ['"].+['"] not found`)
+)
 
 // statusOverloaded is the status that Anthropic invented for an overload.
 const statusOverloaded = 529
