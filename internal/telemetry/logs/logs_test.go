@@ -103,6 +103,14 @@ func TestEnvironmentNamesItsSecrets(t *testing.T) {
 	}
 }
 
+// Ollama has no keys, and its documents say to give the word "ollama". Answers may have that word.
+func TestPlaceholdersAreNoSecrets(t *testing.T) {
+	text := "curl -fsSL https://ollama.com/install.sh"
+	if got := knowing("ollama", "lm-studio").Redact(text); got != text {
+		t.Errorf("redacted to %q", got)
+	}
+}
+
 func TestLongestSecretIsRemovedWhole(t *testing.T) {
 	if got := knowing("secret", "secret-and-more").Redact("secret-and-more"); got != logs.Redacted {
 		t.Errorf("redacted to %q", got)

@@ -25,6 +25,10 @@ const (
 	maxSecrets = 256
 )
 
+// placeholders are the keys that people are told to give to servers without keys (Ollama, LM Studio,
+// llama.cpp). They are ordinary words, which answers may contain.
+var placeholders = []string{"ollama", "lm-studio", "llama.cpp", "not-needed"}
+
 // shapes match texts that look like secrets: authorization headers, passwords in
 // URLs, query parameters, Discord's interaction and webhook tokens in paths, API keys
 // with well-known prefixes, and operators' tokens.
@@ -59,7 +63,7 @@ func (s *Secrets) Add(values ...string) {
 	defer s.mu.Unlock()
 	for _, v := range values {
 		v = strings.TrimSpace(v)
-		if len(v) >= minSecret && !slices.Contains(s.values, v) {
+		if len(v) >= minSecret && !slices.Contains(placeholders, v) && !slices.Contains(s.values, v) {
 			s.values = append(s.values, v)
 		}
 	}
