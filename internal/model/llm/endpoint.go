@@ -118,7 +118,10 @@ func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, 
 	req.Header["Idempotency-Key"] = []string{}
 	resp, err := w.httpClient().Do(req)
 	sent.release()
-	if err != nil {
+	switch {
+	case err != nil && w.Vendor == req.URL.Host:
+		return w.connectionError(ctx, err, "%s cannot be reached.", w.Vendor)
+	case err != nil:
 		return w.connectionError(ctx, err, "%s cannot be reached at %s.", w.Vendor, req.URL.Host)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,19 @@ func TestProviderMessageEndsAsSentence(t *testing.T) {
 		if err := wire.Fault(llm.ProviderError{Status: 500, Message: said}); !errors.As(err, &failed) || failed.Message != want {
 			t.Errorf("%q became %q, want %q", said, err, want)
 		}
+	}
+}
+
+// OPENAI_BASE_URL may name another server. Who reads "OpenAI has trouble" believes that OpenAI was called.
+func TestServersAreNamedByTheirHost(t *testing.T) {
+	for address, want := range map[string]string{"": "OpenAI", "https://eu.api.openai.com/v1": "OpenAI", "http://127.0.0.1:11434/v1": "127.0.0.1:11434"} {
+		if _, e := (llm.Options{Provider: "openai", BaseURL: address}).Endpoint("openai", "OpenAI"); e.Vendor != want {
+			t.Errorf("%q is called %q, want %q", address, e.Vendor, want)
+		}
+	}
+	_, e := llm.Options{Provider: "openai", APIKey: "ollama", Model: "m"}.Endpoint("openai", "OpenAI")
+	if got := e.Fault(llm.ProviderError{Status: 500, Message: "ollama is busy"}).Error(); !strings.Contains(got, "ollama is busy") {
+		t.Errorf("a key that is a word is removed: %q", got)
 	}
 }
 

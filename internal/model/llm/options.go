@@ -60,11 +60,13 @@ type Tuning struct {
 // Endpoint completes the options and returns them with the endpoint that they describe.
 // provider is the configured name of the protocol's vendor.
 func (o Options) Endpoint(provider, vendor string) (Options, *Endpoint) {
-	if o.Provider == "" {
+	switch u, err := url.Parse(o.BaseURL); {
+	case o.Provider == "":
 		o.Provider = provider
-	}
-	if o.Provider != provider {
+	case o.Provider != provider:
 		vendor = o.Provider
+	case err == nil && u.Host != "" && !strings.HasSuffix(u.Hostname(), "."+provider+".com"):
+		vendor = u.Host // another server, such as the Ollama that OPENAI_BASE_URL names
 	}
 	if o.Learned == nil {
 		o.Learned = &Learned{}
