@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -106,7 +107,7 @@ func testModel(ctx context.Context, c *cli, ref string) error {
 		return err
 	}
 	if failed, ok := report.First(); ok {
-		return fault.Wrap(cmp.Or(fault.KindOf(report.Err), fault.Unavailable), report.Err, "%s: %s", choice, failed.Detail)
+		return fault.Wrap(cmp.Or(fault.KindOf(report.Err), fault.Unavailable), errors.Unwrap(report.Err), "%s: %s", choice, failed.Detail)
 	}
 	return nil
 }

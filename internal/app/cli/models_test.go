@@ -67,6 +67,14 @@ func TestModelsTestMakesARealCall(t *testing.T) {
 	if out, errOut, code := call(t, "", modelHost(t, false), "models", "test"); code != 0 || !strings.Contains(out, "openai/gpt-5.4") {
 		t.Errorf("the configured model ended with %d: %s %s", code, out, errOut)
 	}
+	refuses := httptest.NewServer(http.NotFoundHandler())
+	defer refuses.Close()
+	for _, args := range [][]string{{"models", "test", "openai/m"}, {"setup", "--provider", "openai", "--base-url", refuses.URL, "--model", "m", "--yes"}} {
+		env := map[string]string{"HOME": t.TempDir(), "OPENAI_BASE_URL": refuses.URL, "OPENAI_API_KEY": "key-of-the-test"}
+		if _, errOut, code := call(t, "", env, args...); code == 0 || strings.Count(errOut, "does not know the model") != 1 || strings.Contains(errOut, "..") {
+			t.Errorf("a model that does not exist ended with %d: %s", code, errOut)
+		}
+	}
 	if _, errOut, code := call(t, "", map[string]string{"HOME": t.TempDir()}, "models", "test", "demo"); code == 0 || !strings.Contains(errOut, "nothing to test") {
 		t.Errorf("the demo ended with %d: %s", code, errOut)
 	}

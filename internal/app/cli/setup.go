@@ -272,6 +272,6 @@ func (s *setupRun) test(ctx context.Context, cfg *config.Config, a setup.Answers
 
 func (s *setupRun) printChecks(checks []httpapi.SetupCheck) {
 	for _, check := range checks {
-		fmt.Fprintln(s.err, strings.TrimSpace(fmt.Sprintf("  %-7s %s. %s", check.Status, oneLine(s.secrets.Redact(check.Text)), check.Do)))
+		fmt.Fprintln(s.err, strings.TrimSpace(fmt.Sprintf("  %-7s %s. %s", check.Status, strings.TrimSuffix(oneLine(s.secrets.Redact(check.Text)), "."), check.Do)))
 	}
 }
