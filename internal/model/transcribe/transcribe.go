@@ -73,6 +73,8 @@ func (c Client) Transcribe(ctx context.Context, filename, mediaType string, reco
 	switch {
 	case err != nil:
 		return "", fault.Wrap(fault.Unavailable, err, "The transcription endpoint broke off its answer.")
+	case res.StatusCode == http.StatusNotFound:
+		return "", fault.New(fault.NotFound, "The transcription endpoint %s does not know %s, or not the model %s. Check transcription.url and transcription.model.", req.URL.Host, req.URL.Path, c.Model)
 	case res.StatusCode != http.StatusOK:
 		return "", fault.New(fault.Unavailable, "The transcription endpoint %s refuses the recording with status %d.", req.URL.Host, res.StatusCode)
 	}

@@ -24,6 +24,7 @@ func TestRecordingBecomesText(t *testing.T) {
 		"no transcript": {200, `{"error":"no"}`, "", fault.Unavailable},
 		"a web page":    {200, "<html>", "", fault.Unavailable},
 		"refused":       {401, `{"error":{"message":"secret"}}`, "", fault.Unavailable},
+		"not found":     {404, "File Not Found (/v1/audio/transcriptions)", "", fault.NotFound}, // whisper.cpp without --inference-path
 		"redirected":    {302, "", "", fault.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,6 +50,9 @@ func TestRecordingBecomesText(t *testing.T) {
 			text, err := client.Transcribe(t.Context(), "voice-message.ogg", "audio/ogg; codecs=opus", []byte("sound"))
 			if text != c.text || fault.KindOf(err) != c.kind && (err != nil || c.kind != "") {
 				t.Errorf("text is %q, error %v", text, err)
+			}
+			if c.status == 404 && !strings.Contains(err.Error(), "Check transcription.url") {
+				t.Errorf("the error does not say what to do: %v", err)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error repeats the answer: %v", err)
