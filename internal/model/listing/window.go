@@ -78,9 +78,10 @@ func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 	if n := loadedWindow(ctx, e, named); n > 0 {
 		return n
 	}
-	// A request without a prompt loads the model, which the next call would have to wait for anyway.
+	// A request without a prompt loads the model, which the next call would have to wait for anyway. With
+	// OLLAMA_KEEP_ALIVE=0, it would be gone before the question.
 	var done map[string]json.RawMessage
-	e.ask(ctx, loadTime, http.MethodPost, "/api/generate", map[string]any{"model": model, "stream": false}, &done)
+	e.ask(ctx, loadTime, http.MethodPost, "/api/generate", map[string]any{"model": model, "stream": false, "keep_alive": "1m"}, &done)
 	if n := loadedWindow(ctx, e, named); n > 0 || done == nil {
 		return n
 	}
