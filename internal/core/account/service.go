@@ -235,7 +235,8 @@ type Subject struct {
 	Role Role
 }
 
-// SignIn signs in the person of a subject, and creates the person if there is none.
+// SignIn signs in the person of a subject, and creates the person if there is none. The person gets
+// the address and the name that the provider knows now.
 func (s *Service) SignIn(ctx context.Context, who Subject) (p Person, login string, err error) {
 	err = s.db.Update(ctx, func(tx *db.Tx) error {
 		p, err = s.t.People.PersonOf(tx, who.ID)
@@ -253,6 +254,9 @@ func (s *Service) SignIn(ctx context.Context, who Subject) (p Person, login stri
 			return err
 		}
 		p.Email = who.Email
+		if name, bad := cleanName(who.Name); bad == nil {
+			p.Name = name
+		}
 		login, err = s.signIn(tx, &p, "OIDC")
 		return err
 	})

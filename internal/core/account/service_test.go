@@ -273,8 +273,12 @@ func TestAPersonOfAProviderStaysTheSame(t *testing.T) {
 	}
 	who.Email, who.Name, who.Role = "lovelace@team.example", "Ada L.", account.Operator
 	again, _, err := w.SignIn(ctx, who)
-	if err != nil || again.ID != first.ID || again.Role != account.Member || again.Email != "lovelace@team.example" {
+	if err != nil || again.ID != first.ID || again.Role != account.Member || again.Email != "lovelace@team.example" || again.Name != "Ada L." {
 		t.Errorf("%+v, %v", again, err)
+	}
+	who.Name = "" // the provider names nobody
+	if again, _, err = w.SignIn(ctx, who); err != nil || again.Name != "Ada L." {
+		t.Errorf("without a name: %+v, %v", again, err)
 	}
 	other, _, err := w.SignIn(ctx, account.Subject{ID: "https://id.example 2", Name: "Ada"})
 	if err != nil || other.ID == first.ID {
