@@ -84,7 +84,7 @@ func newAPI(o Options) *api {
 	a.logins = &loginRoutes{logins: o.Logins, token: o.Token, addr: o.Addr, now: o.Now, fromNode: o.FromNode}
 	suffix := cookieName(o.Token)[len("lilac_token"):]
 	a.accounts = &accounts{people: a.people, sessions: a.sessions, url: o.PublicURL, cookie: personCookieName(o.Token)}
-	a.entrances = &entrances{people: a.people, cookie: personCookieName(o.Token), next: "lilac_next" + suffix, flow: "lilac_oidc" + suffix, oidc: o.OIDC, url: o.PublicURL}
+	a.entrances = &entrances{people: a.people, cookie: personCookieName(o.Token), next: "lilac_next" + suffix, flow: "lilac_oidc" + suffix, oidc: o.OIDC, url: o.PublicURL, log: o.Logger}
 	if o.OIDC != nil {
 		a.accounts.provider = o.OIDC.Name()
 	}

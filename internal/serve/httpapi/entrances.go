@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"html"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,11 +19,11 @@ import (
 type OIDC interface {
 	// Name is the name of the provider that people see.
 	Name() string
-	// Start begins a login: the browser goes to address, and keeps flow until it comes back to the
-	// redirect address.
-	Start(ctx context.Context, redirect string) (address, flow string, err error)
+	// Start begins a login: the browser goes to address, and keeps id until it comes back to the
+	// redirect address. browser is the id that it has kept from another login, or "".
+	Start(ctx context.Context, browser, redirect string) (address, id string, err error)
 	// Finish checks what the browser brought back, and returns the person.
-	Finish(ctx context.Context, flow string, query url.Values) (account.Subject, error)
+	Finish(ctx context.Context, browser string, query url.Values) (account.Subject, error)
 }
 
 // entrances serves the pages for people who are not signed in.
@@ -33,6 +35,7 @@ type entrances struct {
 	next, flow string
 	oidc       OIDC // nil without a provider
 	url        string
+	log        *slog.Logger
 }
 
 // maxForm limits the form of an invite, in bytes.
@@ -127,25 +130,29 @@ func (e *entrances) goOn(w http.ResponseWriter, address string) error {
 
 // startOIDC sends a browser to the provider.
 func (e *entrances) startOIDC(w http.ResponseWriter, r *http.Request) error {
-	address, flow, err := e.oidc.Start(r.Context(), e.redirect(r))
+	address, id, err := e.oidc.Start(r.Context(), e.browser(r), e.redirect(r))
 	if err != nil {
 		return e.refused(w, r, err)
 	}
-	http.SetCookie(w, e.brief(r, e.flow, flow, flowAge))
+	http.SetCookie(w, e.brief(r, e.flow, id, flowAge))
 	http.Redirect(w, r, address, http.StatusSeeOther)
 	return nil
 }
 
 func (e *entrances) redirect(r *http.Request) string { return publicURL(e.url, r) + "/oidc/callback" }
 
+// browser returns the id of a browser in which a login has begun, or "".
+func (e *entrances) browser(r *http.Request) string {
+	if c, err := r.Cookie(e.flow); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
 // finishOIDC signs in the person whom the provider has identified.
 func (e *entrances) finishOIDC(w http.ResponseWriter, r *http.Request) error {
-	var flow string
-	if c, err := r.Cookie(e.flow); err == nil {
-		flow = c.Value
-	}
-	http.SetCookie(w, e.brief(r, e.flow, "", -1))
-	who, err := e.oidc.Finish(r.Context(), flow, r.URL.Query())
+	// The cookie stays, because another tab may be at the provider. It expires by itself.
+	who, err := e.oidc.Finish(r.Context(), e.browser(r), r.URL.Query())
 	if err != nil {
 		return e.refused(w, r, err)
 	}
@@ -161,6 +168,9 @@ func (e *entrances) finishOIDC(w http.ResponseWriter, r *http.Request) error {
 func (e *entrances) refused(w http.ResponseWriter, r *http.Request, err error) error {
 	if kind := fault.KindOf(err); !strings.Contains(r.Header.Get("Accept"), "text/html") || kind == fault.Internal {
 		return err
+	}
+	if errors.Unwrap(err) != nil { // the page does not show the cause, such as what the provider answered
+		e.log.WarnContext(r.Context(), "sign-in failed", "path", r.URL.Path, "error", err)
 	}
 	wire := fault.ToWire(err)
 	return writePageWith(w, wire.Kind.HTTPStatus(), "You cannot sign in", `<p>`+html.EscapeString(wire.Message)+`</p>`+e.offer(r))

@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,13 +20,13 @@ type stubOIDC struct{}
 
 func (stubOIDC) Name() string { return "<Team>" }
 
-func (stubOIDC) Start(_ context.Context, redirect string) (address, flow string, err error) {
+func (stubOIDC) Start(_ context.Context, _, redirect string) (address, id string, err error) {
 	return "https://id.example/?to=" + url.QueryEscape(redirect), "good", nil
 }
 
-func (stubOIDC) Finish(_ context.Context, flow string, query url.Values) (account.Subject, error) {
-	if flow != "good" || query.Get("code") != "good" {
-		return account.Subject{}, fault.New(fault.Denied, "This is <refused>.")
+func (stubOIDC) Finish(_ context.Context, browser string, query url.Values) (account.Subject, error) {
+	if browser != "good" || query.Get("code") != "good" {
+		return account.Subject{}, fault.Wrap(fault.Denied, errors.New("what the provider said"), "This is <refused>.")
 	}
 	return account.Subject{ID: "x 1", Name: "Ada", Role: account.Member}, nil
 }
@@ -94,6 +97,8 @@ func TestThePersonReturnsFromTheProviderToTheLink(t *testing.T) {
 	w := newTeam(t)
 	o := w.opt
 	o.OIDC, o.PublicURL = stubOIDC{}, "https://lilac.example"
+	var logged bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	h := New(o)
 	cookies := map[string]*http.Cookie{}
 	open := func(target string) *http.Response {
@@ -126,7 +131,7 @@ func TestThePersonReturnsFromTheProviderToTheLink(t *testing.T) {
 	signedIn := false
 	for name, c := range cookies {
 		signedIn = signedIn || strings.HasPrefix(name, "lilac_person_") && c.HttpOnly && c.SameSite == http.SameSiteStrictMode
-		if strings.HasPrefix(name, "lilac_oidc_") || strings.HasPrefix(name, "lilac_next_") {
+		if strings.HasPrefix(name, "lilac_next_") {
 			t.Errorf("the cookie %s is still there", name)
 		}
 	}
@@ -135,6 +140,9 @@ func TestThePersonReturnsFromTheProviderToTheLink(t *testing.T) {
 	}
 	if text := bodyOf(t, open("/oidc/callback?code=bad")); !strings.Contains(text, "This is &lt;refused&gt;.") || !strings.Contains(text, "Sign in with &lt;Team&gt;") {
 		t.Errorf("the refusal is %s", text)
+	}
+	if !strings.Contains(logged.String(), "what the provider said") {
+		t.Errorf("the log does not say why: %s", logged.String())
 	}
 }
 

@@ -1,13 +1,16 @@
 package oidclogin
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,14 +55,14 @@ type Provider struct {
 	mu sync.Mutex
 	// discovered describes the provider, by its own document; nil before the first login.
 	discovered *oidc.Provider
-	flows      map[string]flow
-	order      []string // of flows, the oldest first
+	flows      map[string]flow // by state
+	order      []string        // of flows, the oldest first
 }
 
-// flow is a login that has begun.
+// flow is a login that has begun in a browser.
 type flow struct {
-	state, nonce, verifier, redirect string
-	expires                          time.Time
+	browser, nonce, verifier, redirect string
+	expires                            time.Time
 }
 
 // New returns a provider. It makes no calls.
@@ -98,23 +101,32 @@ func (p *Provider) Name() string {
 	return p.o.Issuer
 }
 
-// Start begins a login. The browser keeps the id of the flow, and goes to the address.
-func (p *Provider) Start(ctx context.Context, redirect string) (address, id string, err error) {
+// Start begins a login. The browser goes to the address, and keeps the id that it gets. It sends
+// the id that it has, so that logins in two of its tabs don't end each other.
+func (p *Provider) Start(ctx context.Context, browser, redirect string) (address, id string, err error) {
 	about, err := p.discover(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	id = rand.Text()
-	f := flow{state: rand.Text(), nonce: rand.Text(), verifier: oauth2.GenerateVerifier(), redirect: redirect, expires: p.o.Now().Add(flowAge)}
-	p.keep(id, f)
-	return p.config(about, redirect).AuthCodeURL(f.state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)), id, nil
+	if len(browser) != len(rand.Text()) {
+		browser = rand.Text()
+	}
+	state := rand.Text()
+	f := flow{browser: browser, nonce: rand.Text(), verifier: oauth2.GenerateVerifier(), redirect: redirect, expires: p.o.Now().Add(flowAge)}
+	p.keep(state, f)
+	return p.config(about, redirect).AuthCodeURL(state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)), browser, nil
 }
 
 func (p *Provider) config(about *oidc.Provider, redirect string) *oauth2.Config {
-	return &oauth2.Config{
-		ClientID: p.o.ClientID, ClientSecret: p.o.ClientSecret, Endpoint: about.Endpoint(), RedirectURL: redirect,
-		Scopes: []string{oidc.ScopeOpenID, "email", "profile"},
+	scopes := []string{oidc.ScopeOpenID, "email", "profile"}
+	var offer struct {
+		Scopes []string `json:"scopes_supported"`
 	}
+	// Dex and Okta send groups for this scope only, and Google refuses scopes that it does not know.
+	if len(p.o.Groups) > 0 && about.Claims(&offer) == nil && slices.Contains(offer.Scopes, "groups") {
+		scopes = append(scopes, "groups")
+	}
+	return &oauth2.Config{ClientID: p.o.ClientID, ClientSecret: p.o.ClientSecret, Endpoint: about.Endpoint(), RedirectURL: redirect, Scopes: scopes}
 }
 
 // discover reads what the provider says of itself, once.
@@ -126,7 +138,12 @@ func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 		return about, nil
 	}
 	// The provider keeps the context for later calls, so it must not end.
-	about, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.o.Issuer)
+	ctx = oidc.ClientContext(context.WithoutCancel(ctx), p.client)
+	about, err := oidc.NewProvider(ctx, p.o.Issuer)
+	// Auth0 and authentik end their issuer with a slash, which people leave out.
+	if other := (*oidc.IssuerMismatchError)(nil); errors.As(err, &other) && strings.TrimSuffix(other.Discovered, "/") == strings.TrimSuffix(p.o.Issuer, "/") {
+		about, err = oidc.NewProvider(ctx, other.Discovered)
+	}
 	if err != nil {
 		return nil, p.unreachable(err)
 	}
@@ -141,46 +158,44 @@ func (p *Provider) unreachable(err error) error {
 }
 
 // keep stores a flow.
-func (p *Provider) keep(id string, f flow) {
+func (p *Provider) keep(state string, f flow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.order) > 0 && (len(p.flows) >= maxFlows || !p.o.Now().Before(p.flows[p.order[0]].expires)) {
 		delete(p.flows, p.order[0])
 		p.order = p.order[1:]
 	}
-	p.flows[id] = f
-	p.order = append(p.order, id)
+	p.flows[state] = f
+	p.order = append(p.order, state)
 }
 
-// take returns a flow, which cannot be used again.
-func (p *Provider) take(id string) (flow, bool) {
+// take returns the flow of a browser, which cannot be used again.
+func (p *Provider) take(state, browser string) (flow, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f, known := p.flows[id]
-	if known {
-		p.flows[id] = flow{} // it stays in the order until it expires
+	f := p.flows[state]
+	if f.browser == "" || subtle.ConstantTimeCompare([]byte(browser), []byte(f.browser)) != 1 {
+		return f, false
 	}
-	return f, known && f.state != "" && p.o.Now().Before(f.expires)
+	p.flows[state] = flow{} // it stays in the order until it expires
+	return f, p.o.Now().Before(f.expires)
 }
 
 // refused is a login that does not count.
-func refused(format string, args ...any) error {
+func refused(format string, args ...any) *fault.Error {
 	f := fault.New(fault.Denied, format, args...)
 	f.Code = "oidc_refused"
 	return f
 }
 
-// Finish checks what the browser brought back, and returns the person.
-func (p *Provider) Finish(ctx context.Context, id string, query url.Values) (who account.Subject, err error) {
-	f, known := p.take(id)
+// Finish checks what the browser with the id brought back, and returns the person.
+func (p *Provider) Finish(ctx context.Context, browser string, query url.Values) (who account.Subject, err error) {
+	f, known := p.take(query.Get("state"), browser)
 	if !known {
 		return who, refused("This login has expired, or was begun in another browser. Sign in again.")
 	}
-	if subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(f.state)) != 1 {
-		return who, refused("This login was not begun here. Sign in again.")
-	}
 	if said := query.Get("error"); said != "" {
-		return who, refused("%s refused the login: %s.", p.Name(), text.TruncateRunes(text.SingleLine(said), 60))
+		return who, refused("%s refused the login: %s.", p.Name(), text.TruncateRunes(strings.TrimRight(text.SingleLine(said+" "+query.Get("error_description")), " ."), 300))
 	}
 	about, err := p.discover(ctx)
 	if err != nil {
@@ -189,7 +204,7 @@ func (p *Provider) Finish(ctx context.Context, id string, query url.Values) (who
 	ctx = oidc.ClientContext(ctx, p.client)
 	tokens, err := p.config(about, f.redirect).Exchange(ctx, query.Get("code"), oauth2.VerifierOption(f.verifier))
 	if err != nil {
-		return who, fault.Wrap(fault.Denied, err, "%s did not confirm the login. Sign in again.", p.Name())
+		return who, p.unconfirmed(err)
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	token, err := about.Verifier(&oidc.Config{ClientID: p.o.ClientID, Now: p.o.Now}).Verify(ctx, raw)
@@ -206,37 +221,92 @@ func (p *Provider) Finish(ctx context.Context, id string, query url.Values) (who
 	if c.Party != "" && c.Party != p.o.ClientID {
 		return who, refused("The answer of %s is for another program.", p.Name())
 	}
-	return p.admit(token, c)
+	return p.admit(token, c, func() (more claims, err error) {
+		info, err := about.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
+		if err != nil {
+			return more, err
+		}
+		if info.Subject != token.Subject {
+			return more, errors.New("the user info is that of another person")
+		}
+		return more, info.Claims(&more)
+	})
 }
 
-// claims are the parts of an ID token that are not standard in every one.
+// unconfirmed says why the provider gave no token for a code.
+func (p *Provider) unconfirmed(err error) error {
+	var said *oauth2.RetrieveError
+	switch {
+	case !errors.As(err, &said):
+		return p.unreachable(err)
+	case said.ErrorCode == "invalid_client" || said.ErrorCode == "unauthorized_client":
+		return fault.Wrap(fault.Denied, err, "%s does not accept Lilac (%s). Ask an operator to check accounts.oidc.clientId and clientSecret.", p.Name(), said.ErrorCode)
+	}
+	return fault.Wrap(fault.Denied, err, "%s did not confirm the login. Sign in again.", p.Name())
+}
+
+// claims are the parts of an ID token, or of the user info, that are not in every one.
 type claims struct {
 	Party    string          `json:"azp"`
 	Email    string          `json:"email"`
 	Verified json.RawMessage `json:"email_verified"`
 	Name     string          `json:"name"`
+	Login    string          `json:"preferred_username"`
 	Groups   json.RawMessage `json:"groups"`
 }
 
-// admit returns the person if one of the lists has them.
-func (p *Provider) admit(token *oidc.IDToken, c claims) (account.Subject, error) {
+// complete reports whether the user info could add nothing that counts.
+func (p *Provider) complete(c claims) bool {
+	return c.Email != "" && len(c.Verified) > 0 && c.Name != "" && (len(c.Groups) > 0 || len(p.o.Groups) == 0)
+}
+
+// add fills in what is missing. An address and the word about it stay together.
+func (c *claims) add(more claims) {
+	if more.Email != "" && (c.Email == "" || len(c.Verified) == 0) {
+		c.Email, c.Verified = more.Email, more.Verified
+	}
+	if len(c.Groups) == 0 {
+		c.Groups = more.Groups
+	}
+	c.Name, c.Login = cmp.Or(c.Name, more.Name), cmp.Or(c.Login, more.Login)
+}
+
+// admit returns the person if one of the lists has them. Many providers name the address and the
+// groups only in the user info (OpenID Connect Core 1.0, section 5.4), so it is read if the ID token
+// lacks something.
+func (p *Provider) admit(token *oidc.IDToken, c claims, userInfo func() (claims, error)) (account.Subject, error) {
+	var unread error
+	if !p.complete(c) {
+		var more claims
+		if more, unread = userInfo(); unread == nil {
+			c.add(more)
+		}
+	}
 	if token.Subject == "" || len(token.Subject) > maxClaim || len(c.Email) > maxClaim {
 		return account.Subject{}, refused("The answer of %s does not say who you are.", p.Name())
 	}
-	who := account.Subject{ID: token.Issuer + " " + token.Subject, Name: text.TruncateRunes(text.SingleLine(c.Name), 60), Role: p.o.Role}
+	who := account.Subject{ID: token.Issuer + " " + token.Subject, Name: text.TruncateRunes(text.SingleLine(cmp.Or(c.Name, c.Login)), 60), Role: p.o.Role}
 	// Some providers write the flag as a string.
 	if verified := string(c.Verified); verified == "true" || verified == `"true"` {
 		who.Email = text.SingleLine(c.Email)
 	}
-	if !p.allows(who.Email, groupsOf(c.Groups)) {
-		return account.Subject{}, refused("You may not use this server. Ask an operator to list you under accounts.oidc.allow%s.", whyNot(c.Email, who.Email))
+	if groups := groupsOf(c.Groups); !p.allows(who.Email, groups) {
+		f := refused("You may not use this server. Ask an operator to list you under accounts.oidc.allow%s.", p.whyNot(c.Email, who.Email, groups))
+		f.Err = unread
+		return account.Subject{}, f
 	}
 	return who, nil
 }
 
-func whyNot(email, verified string) string {
-	if email != "" && verified == "" {
-		return ", or verify your e-mail address at the provider"
+// whyNot says what the provider did not.
+func (p *Provider) whyNot(email, verified string, groups []string) string {
+	switch {
+	case verified == "" && email != "" && len(p.o.Emails)+len(p.o.Domains) > 0:
+		return ", or verify your e-mail address at the provider, which does not say that it is verified"
+	case len(groups) == 0 && len(p.o.Groups) > 0:
+		return "; " + p.Name() + " names no groups of yours in the claim groups"
+	case email == "" && len(p.o.Emails)+len(p.o.Domains) > 0:
+		return "; " + p.Name() + " does not name your e-mail address"
 	}
 	return ""
 }

@@ -2,7 +2,6 @@ package oidclogin
 
 import (
 	"errors"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -28,21 +27,11 @@ func newPair(t *testing.T) (*oidctest.Provider, *Provider) {
 // begin begins a login and follows the browser to the provider. It returns what comes back.
 func begin(t *testing.T, p *Provider) (flow string, back url.Values) {
 	t.Helper()
-	address, flow, err := p.Start(t.Context(), redirect)
+	address, flow, err := p.Start(t.Context(), "", redirect)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := c.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	u, err := res.Location()
-	if err != nil || !strings.HasPrefix(u.String(), redirect+"?") {
-		t.Fatalf("the provider sends the browser to %v, %v", u, err)
-	}
-	return flow, u.Query()
+	return flow, follow(t, address)
 }
 
 func TestPeopleOfTheListsMaySignIn(t *testing.T) {
@@ -167,7 +156,7 @@ func TestAttacksOnALoginAreRefused(t *testing.T) {
 func TestAProviderThatIsDownFailsOnlyTheLogin(t *testing.T) {
 	there, p := newPair(t)
 	there.Down(true)
-	_, _, err := p.Start(t.Context(), redirect)
+	_, _, err := p.Start(t.Context(), "", redirect)
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Kind != fault.Unavailable || !strings.Contains(f.Message, "does not answer as it should") {
 		t.Fatalf("the failure is %v", err)
@@ -183,7 +172,7 @@ func TestAProviderThatIsDownFailsOnlyTheLogin(t *testing.T) {
 func TestLoginsThatHaveBegunAreBounded(t *testing.T) {
 	_, p := newPair(t)
 	for i := range maxFlows + 50 {
-		p.keep(strconv.Itoa(i), flow{state: "s", expires: time.Now().Add(flowAge)})
+		p.keep(strconv.Itoa(i), flow{browser: "b", expires: time.Now().Add(flowAge)})
 	}
 	if len(p.flows) > maxFlows || len(p.order) > maxFlows {
 		t.Errorf("%d flows, %d in order", len(p.flows), len(p.order))

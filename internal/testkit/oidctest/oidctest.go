@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,24 +33,27 @@ type Provider struct {
 	URL string
 
 	mu sync.Mutex
-	// claims are those of the person who signs in, besides the standard ones.
-	claims map[string]any
+	// claims are those of the person who signs in, besides the standard ones, and info those that only
+	// the user info has.
+	claims, info map[string]any
 	// forge changes the claims of an ID token before it is signed, and may return another algorithm:
 	// "none", "HS256", or "foreign", which signs with a key that is not published.
 	forge func(claims map[string]any) (alg string)
 	// reuse lets a code be used again, as a broken provider would.
 	reuse, down bool
 	codes       map[string]grant
+	tokens      map[string]map[string]any // the user info, by access token
+	slash       string
 	key, other  *rsa.PrivateKey
 }
 
 // grant is a code that was issued.
-type grant struct{ nonce, challenge, redirect string }
+type grant struct{ nonce, challenge, redirect, scope string }
 
 // New starts a provider.
 func New(t testing.TB) *Provider {
 	t.Helper()
-	p := &Provider{codes: map[string]grant{}, claims: map[string]any{"sub": "1"}}
+	p := &Provider{codes: map[string]grant{}, tokens: map[string]map[string]any{}, claims: map[string]any{"sub": "1"}}
 	for _, k := range []**rsa.PrivateKey{&p.key, &p.other} {
 		var err error
 		if *k, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
@@ -60,6 +65,7 @@ func New(t testing.TB) *Provider {
 	mux.HandleFunc("GET /keys", p.keys)
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
+	mux.HandleFunc("GET /userinfo", p.userInfo)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	p.URL = srv.URL
@@ -71,6 +77,21 @@ func (p *Provider) Person(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.claims = claims
+}
+
+// UserInfo sets the claims that only the user info has, as with node-oidc-provider and Authelia.
+// The claim groups is there only for the scope groups, as with Dex.
+func (p *Provider) UserInfo(claims map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.info = claims
+}
+
+// EndWithSlash ends the issuer with a slash, as Auth0's does.
+func (p *Provider) EndWithSlash() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slash = "/"
 }
 
 // Forge makes the provider lie in the next ID tokens; nil ends that.
@@ -102,7 +123,7 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	answer(w, map[string]any{
-		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+		"issuer": p.URL + p.slash, "userinfo_endpoint": p.URL + "/userinfo", "scopes_supported": []string{"openid", "email", "profile", "groups"}, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
 		"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}, "code_challenge_methods_supported": []string{"S256"},
 	})
@@ -123,7 +144,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	code := rand.Text()
 	p.mu.Lock()
-	p.codes[code] = grant{q.Get("nonce"), q.Get("code_challenge"), q.Get("redirect_uri")}
+	p.codes[code] = grant{q.Get("nonce"), q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("scope")}
 	p.mu.Unlock()
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
 }
@@ -138,16 +159,19 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	code := r.PostFormValue("code")
 	g, known := p.codes[code]
 	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
-	if id != ClientID || secret != ClientSecret || !known || encode(sum[:]) != g.challenge || r.PostFormValue("redirect_uri") != g.redirect {
-		w.WriteHeader(http.StatusBadRequest)
-		answer(w, map[string]any{"error": "invalid_grant"})
+	if id != ClientID || secret != ClientSecret {
+		refuse(w, http.StatusUnauthorized, "invalid_client")
+		return
+	}
+	if !known || encode(sum[:]) != g.challenge || r.PostFormValue("redirect_uri") != g.redirect {
+		refuse(w, http.StatusBadRequest, "invalid_grant")
 		return
 	}
 	if !p.reuse {
 		delete(p.codes, code)
 	}
 	now := time.Now()
-	claims := map[string]any{"iss": p.URL, "aud": ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "nonce": g.nonce}
+	claims := map[string]any{"iss": p.URL + p.slash, "aud": ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "nonce": g.nonce}
 	for k, v := range p.claims {
 		claims[k] = v
 	}
@@ -157,7 +181,25 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 			alg = other
 		}
 	}
-	answer(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "id_token": p.sign(alg, claims)})
+	access, info := rand.Text(), map[string]any{"sub": claims["sub"]}
+	for k, v := range p.info {
+		if k != "groups" || slices.Contains(strings.Fields(g.scope), "groups") {
+			info[k] = v
+		}
+	}
+	p.tokens[access] = info
+	answer(w, map[string]any{"access_token": access, "token_type": "Bearer", "id_token": p.sign(alg, claims)})
+}
+
+func (p *Provider) userInfo(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	info, known := p.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	if !known {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	answer(w, info)
 }
 
 // sign returns an ID token.
@@ -196,4 +238,10 @@ func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v)
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": code})
 }
