@@ -96,6 +96,9 @@ type loginHandler struct {
 	client func(endpoint *url.URL) *http.Client
 
 	mu sync.Mutex
+	// renewed is when the server refused a token that a new one replaced. If it refuses that one at
+	// once, too, a person has to log in.
+	renewed time.Time
 }
 
 var _ auth.OAuthHandler = (*loginHandler)(nil)
@@ -110,10 +113,56 @@ func (h *loginHandler) TokenSource(ctx context.Context) (oauth2.TokenSource, err
 	return tokenSource{ctx, h}, nil
 }
 
-// Authorize implements [auth.OAuthHandler]: the server refused the token.
-func (h *loginHandler) Authorize(_ context.Context, _ *http.Request, r *http.Response) error {
+// Authorize implements [auth.OAuthHandler]: the server refused the token. A nil error repeats the
+// call.
+func (h *loginHandler) Authorize(ctx context.Context, request *http.Request, r *http.Response) error {
 	_ = r.Body.Close()
-	return h.needed(" (it refused the token)")
+	if r.StatusCode == http.StatusForbidden {
+		return h.forbidden(r)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	login, ok, err := h.logins.Load(h.name)
+	if err != nil {
+		return err
+	}
+	used := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case ok && login.AccessToken != used:
+		return nil // another call has renewed it
+	case !ok || login.RefreshToken == "" || time.Since(h.renewed) < refreshBefore:
+		return h.needed(" (it refused the token)")
+	}
+	// Servers revoke tokens early, and some never say how long one is valid.
+	if login, err = h.refresh(ctx, login); err != nil {
+		return err
+	}
+	h.renewed = time.Now()
+	return h.logins.Save(h.name, login)
+}
+
+// forbidden is the error of a server that accepts the token, but not for this call. A login with
+// the same scopes would not help.
+func (h *loginHandler) forbidden(r *http.Response) error {
+	challenges, _ := oauthex.ParseWWWAuthenticate(r.Header.Values("WWW-Authenticate")) // a malformed header names no scopes
+	for _, c := range challenges {
+		if c.Params["error"] == "insufficient_scope" && c.Params["scope"] != "" {
+			return fault.New(fault.Denied, "it needs a login with the scopes %q: add them to mcpServers.%s.oauth.scopes, then run: lilac mcp login %s", text.TruncateRunes(text.SingleLine(c.Params["scope"]), 300), h.name, h.name)
+		}
+	}
+	return fault.New(fault.Denied, "it does not allow this call with this login (403)")
+}
+
+// refusals implements [auth.OAuthHandler] for a server without a login, to say what it needs.
+type refusals struct{ name string }
+
+// TokenSource implements [auth.OAuthHandler].
+func (refusals) TokenSource(context.Context) (oauth2.TokenSource, error) { return nil, nil }
+
+// Authorize implements [auth.OAuthHandler].
+func (h refusals) Authorize(_ context.Context, _ *http.Request, r *http.Response) error {
+	_ = r.Body.Close()
+	return fault.New(fault.Unauthenticated, "it refuses Lilac (%d): set a token in mcpServers.%s.headers or, if the server uses OAuth, oauth with a clientId", r.StatusCode, h.name)
 }
 
 type tokenSource struct {

@@ -32,6 +32,8 @@ type authority struct {
 	accepted  map[string]bool
 	lifetime  int
 	refreshes bool
+	// forbids is the WWW-Authenticate header with which calls of tools are refused; "" allows them.
+	forbids string
 }
 
 func newAuthority(t testing.TB) *authority {
@@ -46,8 +48,13 @@ func newAuthority(t testing.TB) *authority {
 	}
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
-		ok := a.accepted[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+		ok, forbids := a.accepted[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")], a.forbids
 		a.mu.Unlock()
+		if ok && forbids != "" {
+			w.Header().Set("WWW-Authenticate", forbids)
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		if !ok {
 			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+a.URL+`/.well-known/oauth-protected-resource/mcp"`)
 			w.WriteHeader(http.StatusUnauthorized)

@@ -250,6 +250,7 @@ func (s *server) remote(stop context.CancelCauseFunc) (*http.Client, mcp.Transpo
 		Origin: endpoint, Internal: s.config.Internal, Headers: headers, BodyBytes: int64(s.o.limits.message), Read: flood.add,
 	})
 	transport := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}
+	transport.OAuthHandler = refusals{s.key}
 	if s.config.OAuth != nil && s.o.Logins != nil {
 		d := discovery{endpoint, s.config.Internal}
 		transport.OAuthHandler = &loginHandler{name: s.key, config: s.config, logins: s.o.Logins, client: func(*url.URL) *http.Client { return d.client() }}
