@@ -96,6 +96,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 	out = append(out, skillsOf(p.Config)...)
 	out = append(out, p.model(ctx)...)
 	out = append(out, p.discord(ctx)...)
+	out = append(out, loginProvider(ctx, p.Config.Accounts.OIDC)...)
 	out = append(out, server)
 	if running {
 		out = append(out, p.parts(ctx)...)

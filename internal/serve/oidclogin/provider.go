@@ -117,6 +117,12 @@ func (p *Provider) Start(ctx context.Context, browser, redirect string) (address
 	return p.config(about, redirect).AuthCodeURL(state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)), browser, nil
 }
 
+// Check reports why the provider cannot be used, or nil.
+func (p *Provider) Check(ctx context.Context) error {
+	_, err := p.discover(ctx)
+	return err
+}
+
 func (p *Provider) config(about *oidc.Provider, redirect string) *oauth2.Config {
 	scopes := []string{oidc.ScopeOpenID, "email", "profile"}
 	var offer struct {
