@@ -153,6 +153,10 @@ func TestTheAnswersOfV1HaveTheFormOfTheDescription(t *testing.T) {
 	if got := textIn(t, raw); got != "You said hello" {
 		t.Errorf("the answer is %q", got)
 	}
+	_, raw = v1(t, t.Context(), s, "chat/completions", `{"model":"lilac","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]}]}`)
+	if got := textIn(t, raw); !strings.Contains(got, "picture-1.png") {
+		t.Errorf("the answer to a picture alone is %q", got)
+	}
 	_, raw = v1(t, t.Context(), s, "chat/completions", chatBody("hello", `,"stream":true,"stream_options":{"include_usage":true}`))
 	if n := events(raw, "CreateChatCompletionStreamResponse"); n < 3 || !strings.HasSuffix(string(raw), "data: [DONE]\n\n") {
 		t.Errorf("the stream has %d chunks: %s", n, raw)
@@ -223,10 +227,27 @@ func TestACallOfV1SelectsItsConversation(t *testing.T) {
 	if !heard("robin") {
 		t.Error("the response before does not select the conversation")
 	}
+	// Vercel's AI SDK names the messages of answers instead of repeating them.
+	_, raw = v1(t, t.Context(), s, "responses", `{"model":"lilac","input":[{"role":"user","content":"the word is wren"}]}`)
+	var answer struct{ Output []struct{ ID string } }
+	if err := json.Unmarshal(raw, &answer); err != nil || len(answer.Output) != 1 {
+		t.Fatalf("not a response: %v in %s", err, raw)
+	}
+	referring := fmt.Sprintf(`{"model":"lilac","input":[{"role":"user","content":"no bittern"},{"type":"reasoning","id":"rs_1","summary":[]},{"type":"item_reference","id":%q},{"role":"user","content":[{"type":"input_text","text":"which word?"}]}]}`, answer.Output[0].ID)
+	v1(t, t.Context(), s, "responses", referring)
+	if !heard("wren") || heard("bittern") {
+		t.Error("a reference to an answer does not select its conversation")
+	}
+	if got, raw := v1(t, t.Context(), s, "responses", strings.Replace(referring, answer.Output[0].ID, "msg_1", 1)); got.StatusCode != http.StatusNotFound {
+		t.Errorf("a reference to nothing: %d %s", got.StatusCode, raw)
+	}
 	// Another program, with its own key.
 	other := []string{"Authorization", "Bearer " + v1OtherKey}
 	if got, _ := v1(t, t.Context(), s, "responses", fmt.Sprintf(`{"model":"lilac","input":"x","previous_response_id":%q}`, response.ID), other...); got.StatusCode != http.StatusNotFound {
 		t.Errorf("another program continues a response: %d", got.StatusCode)
+	}
+	if got, _ := v1(t, t.Context(), s, "responses", referring, other...); got.StatusCode != http.StatusNotFound {
+		t.Errorf("another program refers to an answer: %d", got.StatusCode)
 	}
 	if got, _ := v1(t, t.Context(), s, "chat/completions", chatBody("x", ""), append(other, "Lilac-Session", session)...); got.StatusCode != http.StatusNotFound {
 		t.Errorf("another program uses the header: %d", got.StatusCode)

@@ -35,15 +35,16 @@ type selector struct {
 	field string
 }
 
-// selects returns the selector of a call: the header, the response before, or the user.
-func selects(client Client, r *http.Request, previous, user string) (selector, error) {
+// selects returns the selector of a call: the response before, the header, the user, or an answer
+// to which an item of the input refers.
+func selects(client Client, r *http.Request, previous, user, reference string) (selector, error) {
 	name := strings.TrimSpace(r.Header.Get(sessionHeader))
 	if len(name) > maxKey || len(user) > maxKey {
 		return selector{}, fault.InvalidField(sessionHeader, "The name of a conversation has at most %d characters.", maxKey)
 	}
 	switch {
 	case previous != "":
-		id, _, ok := splitID(previous)
+		id, ok := sessionOf(previous, "resp_")
 		if !ok {
 			return selector{}, fault.New(fault.NotFound, "There is no response %q.", previous)
 		}
@@ -52,6 +53,12 @@ func selects(client Client, r *http.Request, previous, user string) (selector, e
 		return selector{id: name, begins: true, field: sessionHeader}, nil
 	case user != "":
 		return selector{id: namedID(client, "user:"+user), begins: true, field: "user"}, nil
+	case reference != "":
+		id, ok := sessionOf(reference, "msg_")
+		if !ok {
+			return selector{}, fault.New(fault.NotFound, "There is no item %q. An item_reference can name the message of an answer of Lilac.", reference)
+		}
+		return selector{id: id, field: "input"}, nil
 	}
 	return selector{}, nil
 }
@@ -66,14 +73,18 @@ func namedID(client Client, name string) string {
 // responseID names a call in a conversation.
 func responseID(sessionID, messageID string) string { return "resp_" + sessionID + "_" + messageID }
 
-// splitID returns the conversation and the message of a response.
-func splitID(id string) (sessionID, messageID string, ok bool) {
-	rest, ok := strings.CutPrefix(id, "resp_")
+// itemID names the message in the answer to a call. Like [responseID], it leads to the
+// conversation, because a client may refer to the message instead of repeating it.
+func itemID(r run) string { return "msg_" + r.SessionID + "_" + r.MessageID }
+
+// sessionOf returns the conversation of a response or an item.
+func sessionOf(id, prefix string) (sessionID string, ok bool) {
+	rest, ok := strings.CutPrefix(id, prefix)
 	at := strings.LastIndexByte(rest, '_')
 	if !ok || at <= 0 {
-		return "", "", false
+		return "", false
 	}
-	return rest[:at], rest[at+1:], true
+	return rest[:at], true
 }
 
 // run is a call that was accepted.

@@ -116,7 +116,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) er
 	if err != nil {
 		return err
 	}
-	sel, err := selects(client, r, "", in.User)
+	sel, err := selects(client, r, "", in.User, "")
 	if err != nil {
 		return err
 	}

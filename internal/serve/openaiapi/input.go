@@ -17,6 +17,7 @@ import (
 // message is a message of a client, of both APIs.
 type message struct {
 	Type    string  `json:"type"`
+	ID      string  `json:"id"`
 	Role    string  `json:"role"`
 	Content content `json:"content"`
 }
@@ -184,6 +185,8 @@ type conversation struct {
 	earlier []message
 	prompt  string
 	files   []file
+	// reference is the last item of an answer that the client names instead of repeating it.
+	reference string
 }
 
 // divide separates the instructions and the newest words of the user from what was said
@@ -196,6 +199,10 @@ func divide(messages []message, instructions, field string) (out conversation, e
 	var said []message
 	for i, m := range messages {
 		switch {
+		case m.Type == "item_reference":
+			out.reference = m.ID
+			said = append(said, message{Role: "assistant"}) // what is before it is not new
+		case m.Type == "reasoning": // of another model: it has no words for this one
 		case m.Type != "" && m.Type != "message":
 			return out, fault.InvalidField(fmt.Sprintf("%s[%d].type", field, i), "Entries of the type %q are not supported: Lilac's tools are its own.", m.Type)
 		case m.Role == "system" || m.Role == "developer":
@@ -222,10 +229,16 @@ func divide(messages []message, instructions, field string) (out conversation, e
 		}
 		out.files = append(out.files, files...)
 	}
+	if strings.TrimSpace(strings.Join(texts, "")) == "" { // programs let people send a picture alone
+		texts = nil
+		for _, f := range out.files {
+			texts = append(texts, f.name)
+		}
+	}
 	out.prompt, out.instructions = strings.Join(texts, "\n\n"), strings.Join(system, "\n\n")
 	switch {
-	case strings.TrimSpace(out.prompt) == "":
-		return out, fault.InvalidField(field, "The last message must be one of the user, with a text.")
+	case out.prompt == "":
+		return out, fault.InvalidField(field, "The last message must be one of the user, with a text or a file.")
 	case len(out.prompt) > maxPrompt:
 		return out, fault.InvalidField(field, "The newest message has more than %d bytes.", maxPrompt)
 	case len(out.instructions) > session.MaxInstructions:

@@ -136,7 +136,7 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 	if err != nil {
 		return err
 	}
-	sel, err := selects(client, r, text(in.Previous), text(in.User))
+	sel, err := selects(client, r, text(in.Previous), text(in.User), talk.reference)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 		noRetry(w)
 		return err
 	}
-	answer.finish(out, h.o.Now().Unix(), "msg_"+run.MessageID)
+	answer.finish(out, h.o.Now().Unix(), itemID(run))
 	writeJSON(w, http.StatusOK, answer)
 	return nil
 }
@@ -290,7 +290,7 @@ func (s *responseStream) end(out outcome, now int64) error {
 
 // streamResponse streams a response as events.
 func (h *Handler) streamResponse(w http.ResponseWriter, r *http.Request, run run, answer response) error {
-	s := &responseStream{stream: newStream(w), answer: answer, messageID: "msg_" + run.MessageID}
+	s := &responseStream{stream: newStream(w), answer: answer, messageID: itemID(run)}
 	first := s.answer
 	err := cmp.Or(
 		s.event(responseEvent{Type: "response.created", Response: &first}),
