@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -71,7 +72,8 @@ func readResult(server string, r *mcp.CallToolResult) (out Result, err error) {
 
 // dropRepetition drops one of the two forms of a result if they say the same. Servers repeat the
 // structured result as a text, for clients that don't know it. A result that is no object is in the
-// field "result" of one (the SDK for Python), and each item of a list may be a text.
+// only field of one ("result" in the SDK for Python, "content" in the servers of the protocol's
+// project), and each item of a list may be a text.
 func (r *Result) dropRepetition() {
 	var texts []string
 	for _, c := range r.Content {
@@ -82,8 +84,8 @@ func (r *Result) dropRepetition() {
 	}
 	forms := []json.RawMessage{r.Structured}
 	var wrapped map[string]json.RawMessage
-	if json.Unmarshal(r.Structured, &wrapped) == nil && len(wrapped) == 1 && wrapped["result"] != nil {
-		forms = append(forms, wrapped["result"])
+	if json.Unmarshal(r.Structured, &wrapped) == nil && len(wrapped) == 1 {
+		forms = slices.AppendSeq(forms, maps.Values(wrapped))
 	}
 	for _, form := range forms {
 		var text string

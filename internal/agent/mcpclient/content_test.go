@@ -27,6 +27,7 @@ func TestAResultIsNotSaidTwice(t *testing.T) {
 		"an object and its JSON":      {said(`{"n": 1}`), `{"n":1}`, 0, `{"n":1}`},
 		"an object and another text":  {said("one"), `{"n":1}`, 1, `{"n":1}`},
 		"a wrapped text":              {said("a\nb"), `{"result":"a\nb"}`, 1, ``},
+		"a text of a file":            {said("hey"), `{"content":"hey"}`, 1, ``},
 		"a wrapped number":            {said("5"), `{"result":5}`, 0, `{"result":5}`},
 		"a wrapped list of texts":     {said("a", "b"), `{"result":["a","b"]}`, 0, `{"result":["a","b"]}`},
 		"a wrapped list of objects":   {said(`{"n":1}`, `{"n": 2}`), `{"result":[{"n":1},{"n":2}]}`, 0, `{"result":[{"n":1},{"n":2}]}`},
