@@ -35,7 +35,7 @@ type ServerConfig struct {
 	Files    string           `json:"workspace,omitempty" enum:"write,read,none" jsonschema:"What a stdio server may do in the workspace: write (the default, as for commands), read, or none. Its home directory is its own in any case."`
 	Hosts    []string         `json:"hosts,omitempty" jsonschema:"Hosts that a stdio server may reach through the proxy that its environment names: a name (api.github.com), a name with a port (example.org:8443), or all names below one (*.example.org). Default: none. npx needs registry.npmjs.org; uvx needs pypi.org and files.pythonhosted.org."`
 	Memory   setting.Size     `json:"memory,omitempty" jsonschema:"Memory limit of a stdio server, at least 128MiB. Default: sandbox.limits.memory."`
-	Internal bool             `json:"internal,omitempty" jsonschema:"Whether the name in url may point to this machine or a private network. Addresses and localhost in url are allowed anyway."`
+	Internal bool             `json:"internal,omitempty" jsonschema:"Whether the name in url, or the names in hosts, may point to this machine or a private network. Addresses and localhost in url are allowed anyway."`
 	Watch    []string         `json:"watch,omitempty" jsonschema:"URIs of resources to subscribe to. Each update becomes an event mcp.resource.updated."`
 
 	OAuth *OAuthConfig `json:"oauth,omitempty" jsonschema:"The registration of Lilac with the authorization server of an HTTP server that needs a login. Then log in with lilac mcp login."`
@@ -190,13 +190,13 @@ func (c ServerConfig) endpoint() (*url.URL, error) {
 // rules returns the hosts of a stdio server as rules of the proxy.
 func (c ServerConfig) rules() (out []egress.Rule) {
 	for _, name := range c.Hosts {
-		rule := egress.Rule{Host: name}
+		rule := egress.Rule{Host: name, Internal: c.Internal}
 		if host, port, found := strings.Cut(name, ":"); found {
 			n, err := strconv.Atoi(port)
 			if err != nil {
 				n = -1 // Validate refuses it
 			}
-			rule = egress.Rule{Host: host, Ports: []int{n}}
+			rule.Host, rule.Ports = host, []int{n}
 		}
 		out = append(out, rule)
 	}

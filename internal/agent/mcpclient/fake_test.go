@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	case "dies":
 		fmt.Fprintln(os.Stderr, "the key is missing")
 		os.Exit(3)
+	case "npm": // as npm 11 ends if it cannot download
+		fmt.Fprint(os.Stderr, "npm warn x\nnpm error code ENOTFOUND\nnpm error network request to https://registry.npmjs.org/x failed\nnpm error A complete log of this run can be found in: /run/lilac/home/.npm/_logs/x.log\n")
+		os.Exit(1)
 	case "garbage":
 		fmt.Println("hello, I print logs to standard output")
 		time.Sleep(time.Minute)

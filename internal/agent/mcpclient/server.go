@@ -231,6 +231,10 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 		if !errors.Is(err, errFlood) && !errors.Is(err, errHung) && !errors.Is(err, errSlow) && !errors.Is(err, context.Canceled) {
 			err = fault.Wrap(fault.Unavailable, err, "%s", started.ended())
 		}
+		if advice := s.config.networkAdvice(started.denied(), errors.Is(err, errSlow)); lived == 0 && advice != "" && !errors.Is(err, context.Canceled) {
+			wire := fault.ToWire(err)
+			err = fault.Wrap(wire.Kind, err, "%s; %s", advice, wire.Message) // lists show the beginning
+		}
 	}
 	return lived, err
 }

@@ -142,9 +142,9 @@ func TestAServerThatHangsIsRestarted(t *testing.T) {
 
 func TestServersThatFailHarmOnlyThemselves(t *testing.T) {
 	entries := map[string]ServerConfig{"good": stdioFake(t, "good"), "off": {Disabled: true}, "remote": {URL: "http://127.0.0.1:1/mcp"}}
-	for _, kind := range []string{"mute", "dies", "garbage"} {
+	for _, kind := range []string{"mute", "dies", "npm", "garbage"} {
 		entry := stdioFake(t, kind)
-		if kind != "dies" { // which must have the time to die by itself
+		if kind != "dies" && kind != "npm" { // which must have the time to die by itself
 			entry.Start = 300_000_000 // 300 ms
 		}
 		entries[kind] = entry
@@ -152,7 +152,7 @@ func TestServersThatFailHarmOnlyThemselves(t *testing.T) {
 	entries["missing"] = ServerConfig{Command: "no-such-program"}
 	s := serve(t, Options{limits: limits{backoff: func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }}}, entries)
 	want := map[string]string{
-		"good": "", "mute": "did not start in time", "dies": "exit code 3; its last words: the key is missing", "garbage": "",
+		"good": "", "mute": "it has no network, which hosts of the server can allow (npx needs registry.npmjs.org, uvx pypi.org and files.pythonhosted.org); it did not start in time", "npm": "its last words: npm error code ENOTFOUND npm error network request", "dies": "exit code 3; its last words: the key is missing", "garbage": "",
 		"missing": "not installed", "remote": "connection refused", "off": "",
 	}
 	for _, status := range s.Status() {
@@ -329,5 +329,31 @@ func TestAServerIsASourceOfEvents(t *testing.T) {
 				t.Errorf("it emitted %d more", len(emitted))
 			}
 		})
+	}
+}
+
+// A program that npx cannot download says at most that it cannot; which setting is missing is said
+// first.
+func TestTheNetworkOfAServerThatDoesNotStart(t *testing.T) {
+	npx, plain := ServerConfig{Command: "npx"}, ServerConfig{Command: "/opt/server"}
+	open := ServerConfig{Command: "npx", Hosts: []string{"registry.npmjs.org"}, Internal: true}
+	for _, c := range []struct {
+		config ServerConfig
+		denied []string
+		slow   bool
+		want   string
+	}{
+		{npx, nil, false, "it has no network"},
+		{plain, nil, true, "it has no network"},
+		{plain, nil, false, ""},
+		{open, nil, true, ""},
+		{open, []string{"a.example:443"}, false, "its network refused a.example:443"},
+	} {
+		if got := c.config.networkAdvice(c.denied, c.slow); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%+v, refused %v, slow %v: %q", c.config, c.denied, c.slow, got)
+		}
+	}
+	if rules := open.rules(); !rules[0].Internal {
+		t.Errorf("hosts of an internal network are refused: %+v", rules)
 	}
 }

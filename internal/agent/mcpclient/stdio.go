@@ -34,6 +34,7 @@ type process struct {
 	mcp.IOTransport
 	done   chan struct{} // closed when no process of the server is left
 	stderr *tail
+	denied func() []string // the hosts that it may not reach, and tried to
 	// result and err may be read after done.
 	result sandbox.Result
 	err    error
@@ -51,7 +52,7 @@ func (s *server) startProcess(ctx context.Context, stop context.CancelCauseFunc)
 		command.Env = append(command.Env, name+"="+value.Reveal())
 	}
 	slices.Sort(command.Env)
-	closeGate := func() {}
+	closeGate, denied := func() {}, func() []string { return nil }
 	if rules := s.config.rules(); len(rules) > 0 {
 		proxy, err := egress.Open(egress.Options{Rules: rules, Dir: s.dir, Logger: s.log})
 		if err != nil {
@@ -64,7 +65,7 @@ func (s *server) startProcess(ctx context.Context, stop context.CancelCauseFunc)
 		policy.Proxy = gate.Path()
 		// Programs on Node.js use a proxy only if this variable says so.
 		command.Env = append([]string{"NODE_USE_ENV_PROXY=1"}, command.Env...)
-		closeGate = func() { _ = gate.Close() }
+		closeGate, denied = func() { _ = gate.Close() }, gate.Denied
 	}
 	input, write, err := os.Pipe()
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *server) startProcess(ctx context.Context, stop context.CancelCauseFunc)
 		return nil, fmt.Errorf("make pipe: %w", err)
 	}
 	read, output := io.Pipe()
-	p := &process{done: make(chan struct{}), stderr: &tail{limit: stderrBytes}}
+	p := &process{done: make(chan struct{}), stderr: &tail{limit: stderrBytes}, denied: denied}
 	p.IOTransport = mcp.IOTransport{Reader: read, Writer: patientWriter{write}, MaxLineLength: s.o.limits.message}
 	flood := s.meter(stop)
 	command.Input, command.Stdout, command.Stderr = input, &metered{output, flood}, &metered{p.stderr, flood}
@@ -124,7 +125,11 @@ func (s *server) policy() (policy sandbox.Policy, dir string, err error) {
 // ended explains the end of the process.
 func (p *process) ended() string {
 	said := strings.TrimSpace(p.stderr.String())
-	if at := strings.LastIndexByte(said, '\n'); at >= 0 && len(said)-at > 20 {
+	at := strings.LastIndexByte(said, '\n')
+	if at >= 0 && strings.HasPrefix(said[at+1:], "npm error") { // npm says the cause first
+		at = strings.Index(said, "npm error") - 1
+	}
+	if at >= 0 && len(said)-at > 20 {
 		said = said[at+1:]
 	}
 	said = text.TruncateRunes(text.SingleLine(said), 300)
@@ -141,6 +146,19 @@ func (p *process) ended() string {
 		out += "; its last words: " + said
 	}
 	return out
+}
+
+// networkAdvice says which setting opens the network for a stdio server that does not start.
+// Without a network, most programs wait for long or say nothing that leads to the setting.
+func (c ServerConfig) networkAdvice(denied []string, slow bool) string {
+	command := filepath.Base(c.Command)
+	switch {
+	case len(denied) > 0:
+		return "its network refused " + strings.Join(denied, ", ") + ", which hosts of the server can allow"
+	case len(c.Hosts) == 0 && (slow || command == "npx" || command == "uvx"):
+		return "it has no network, which hosts of the server can allow (npx needs registry.npmjs.org, uvx pypi.org and files.pythonhosted.org)"
+	}
+	return ""
 }
 
 // patientWriter writes to a pipe, and fails if nobody reads it for a while.
