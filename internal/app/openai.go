@@ -20,7 +20,7 @@ const agentModel = "lilac"
 // no tokens for it.
 func (w *webServer) openAI(stopping context.Context) http.Handler {
 	return openaiapi.New(openaiapi.Options{
-		DB: w.db, Bus: w.bus, Blobs: w.blobs, Sessions: w.store.Sessions, Requests: w.store.Requests,
+		DB: w.db, Bus: w.bus, Blobs: w.blobs, Sessions: w.store.Sessions, Requests: w.store.Requests, Attempts: w.store.Inbox,
 		Tables:      prompting.Tables{Inbox: w.store.Inbox, Accepted: store.AcceptedMessages{}, Files: w.store.Files},
 		FinalOutput: w.runner.FinalOutput, Clients: w.v1Clients, Models: w.v1Models,
 		Stopping: stopping, Now: time.Now, Logger: w.Logger,

@@ -42,6 +42,21 @@ func (Inbox) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []b
 	return nil, false, wrap("insert into inbox", err)
 }
 
+// Replace stores a value for a pair of source and external id, whether it exists or not.
+func (Inbox) Replace(tx *db.Tx, source, externalID string, value []byte) error {
+	at := tx.Now().UnixMilli()
+	_, err := tx.Exec(`INSERT INTO inbox (source, external_id, value, at, checksum) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (source, external_id) DO UPDATE SET value = excluded.value, at = excluded.at, checksum = excluded.checksum`,
+		source, externalID, value, at, rowChecksum(source, externalID, value, at))
+	return wrap("replace in inbox", err)
+}
+
+// Forget deletes a pair of source and external id if it has this value.
+func (Inbox) Forget(tx *db.Tx, source, externalID string, value []byte) error {
+	_, err := tx.Exec(`DELETE FROM inbox WHERE source = ? AND external_id = ? AND value = ?`, source, externalID, value)
+	return wrap("delete from inbox", err)
+}
+
 // TrimInbox deletes the deliveries and accepted messages from before a time. before
 // must be older than the time within which a source may deliver again.
 func (Inbox) TrimInbox(tx *db.Tx, before time.Time) (more bool, err error) {

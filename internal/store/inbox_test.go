@@ -47,6 +47,25 @@ func TestInbox(t *testing.T) {
 		t.Error("the id of another source was seen")
 	}
 
+	change := func(f func(tx *db.Tx) error) {
+		t.Helper()
+		if err := d.Update(ctx, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A value is replaced, and forgotten only while it is the current one.
+	for _, value := range []string{"a", "b"} {
+		change(func(tx *db.Tx) error { return s.Inbox.Replace(tx, "call", "1", []byte(value)) })
+	}
+	change(func(tx *db.Tx) error { return s.Inbox.Forget(tx, "call", "1", []byte("a")) })
+	if prior, seen := see("call", "1", "c"); !seen || prior != "b" {
+		t.Errorf("after a replacement: %q %v", prior, seen)
+	}
+	change(func(tx *db.Tx) error { return s.Inbox.Forget(tx, "call", "1", []byte("b")) })
+	if _, seen := see("call", "1", "c"); seen {
+		t.Error("a forgotten id was seen")
+	}
+
 	// Seen is part of the transaction: after a rollback, the pair is new again.
 	rolledBack := errors.New("no")
 	err := d.Update(ctx, func(tx *db.Tx) error {

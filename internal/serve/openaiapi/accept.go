@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -92,17 +91,16 @@ type run struct {
 	SessionID string `json:"sessionId"`
 	RequestID string `json:"requestId"`
 	MessageID string `json:"messageId"`
-	// BodyHash is the hash of the request, for repetitions.
+	// BodyHash is the hash of the request, and At its time in milliseconds since 1970, for
+	// repetitions.
 	BodyHash string `json:"bodyHash"`
+	At       int64  `json:"at,omitempty"`
 	// After is the position of the lifecycle events before the call.
 	After bus.Position `json:"after,omitempty"`
 }
 
-// accept accepts a call, once for each Idempotency-Key. It is durable when accept returns.
-func (h *Handler) accept(ctx context.Context, client Client, model Model, in conversation, sel selector, key string, hash [sha256.Size]byte) (out run, err error) {
-	if len(key) > maxKey {
-		return out, fault.InvalidField("Idempotency-Key", "An Idempotency-Key has at most %d characters.", maxKey)
-	}
+// accept accepts a call, once for all attempts of the client. It is durable when accept returns.
+func (h *Handler) accept(ctx context.Context, client Client, model Model, in conversation, sel selector, a attempt) (out run, err error) {
 	parts, err := h.keep(ctx, in.files)
 	if err != nil {
 		return out, err
@@ -118,8 +116,8 @@ func (h *Handler) accept(ctx context.Context, client Client, model Model, in con
 				_, _ = h.o.Sessions.Session(tx, sel.id)
 				h.o.Tables.Ahead(tx, sel.id, messageID)
 			}
-			if key != "" {
-				_, _ = h.remember(tx, client.Name+":"+key, run{})
+			if a.key != "" || a.again {
+				_, _ = h.remember(tx, a, run{})
 			}
 		})
 		s, begins, err := h.session(tx, client, model, in, sel, fresh)
@@ -134,9 +132,9 @@ func (h *Handler) accept(ctx context.Context, client Client, model Model, in con
 		if err != nil {
 			return err
 		}
-		out = run{SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, BodyHash: hex.EncodeToString(hash[:]), After: after}
-		if key != "" {
-			prior, err := h.remember(tx, client.Name+":"+key, out)
+		out = run{SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, BodyHash: a.hash, At: h.o.Now().UnixMilli(), After: after}
+		if a.safe() {
+			prior, err := h.remember(tx, a, out)
 			if err != nil {
 				return err
 			}
@@ -213,24 +211,4 @@ func (h *Handler) begin(ctx context.Context, tx *db.Tx, s session.Session) error
 		}
 	}
 	return prompting.Publish(ctx, tx, h.o.Tables.Inbox, event.SessionCreated, s.ID, s.ID, event.SourceEntry, s)
-}
-
-// remember stores a call under its key, or returns the one that used the key before.
-func (h *Handler) remember(tx *db.Tx, key string, now run) (*run, error) {
-	value, err := json.Marshal(now)
-	if err != nil {
-		return nil, fmt.Errorf("encode a call: %w", err)
-	}
-	raw, seen, err := h.o.Tables.Inbox.Seen(tx, "v1", key, value)
-	if err != nil || !seen {
-		return nil, err
-	}
-	var prior run
-	if err := json.Unmarshal(raw, &prior); err != nil {
-		return nil, fmt.Errorf("decode a call: %w", err)
-	}
-	if prior.BodyHash != now.BodyHash {
-		return nil, &fault.Error{Kind: fault.Conflict, Code: "idempotency_key_reused", Field: "Idempotency-Key", Message: "This Idempotency-Key was used for another request."}
-	}
-	return &prior, nil
 }

@@ -87,9 +87,6 @@ type chatAnswer struct {
 	Usage   *chatUsage   `json:"usage,omitempty"`
 }
 
-// noRetry tells OpenAI's clients not to repeat a call by themselves: its request has run.
-func noRetry(w http.ResponseWriter) { w.Header().Set("X-Should-Retry", "false") }
-
 var finished = "stop"
 
 // chat serves chat completions. A client repeats the whole conversation with each call; if
@@ -120,7 +117,11 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) er
 	if err != nil {
 		return err
 	}
-	run, err := h.accept(r.Context(), client, model, talk, sel, r.Header.Get("Idempotency-Key"), hash)
+	a, err := attemptOf(client, r, hash)
+	if err != nil {
+		return err
+	}
+	run, err := h.accept(r.Context(), client, model, talk, sel, a)
 	if err != nil {
 		return err
 	}
@@ -128,21 +129,21 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) er
 	answer := chatAnswer{ID: "chatcmpl-" + run.MessageID, Object: "chat.completion", Created: h.o.Now().Unix(), Model: model.ID}
 	if in.Stream {
 		answer.Object += ".chunk"
-		return h.streamChat(w, r, run, answer, in.StreamOptions != nil && in.StreamOptions.IncludeUsage)
+		return h.streamChat(w, r, a, run, answer, in.StreamOptions != nil && in.StreamOptions.IncludeUsage)
 	}
 	out, err := h.follow(r.Context(), run, sink{text: func(string) error { return nil }, idle: func() error { return nil }})
-	if err = cmp.Or(err, out.err); err != nil {
-		noRetry(w)
-		return err
+	if err != nil || out.err != nil {
+		return h.failed(w, r, a, run, err, out.err)
 	}
 	answer.Choices = []chatChoice{{Message: &chatMessage{Role: "assistant", Content: &out.text}, FinishReason: &finished}}
 	answer.Usage = chatUsageOf(out.usage)
 	writeJSON(w, http.StatusOK, answer)
+	h.delivered(w, r, a, run)
 	return nil
 }
 
 // streamChat streams an answer as chunks.
-func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, run run, answer chatAnswer, usage bool) error {
+func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, a attempt, run run, answer chatAnswer, usage bool) error {
 	s := newStream(w)
 	chunk := func(c chatChoice) error {
 		answer.Choices = []chatChoice{c}
@@ -154,11 +155,10 @@ func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, run run, an
 		role = ""
 		return chunk(chatChoice{Delta: &delta})
 	}})
+	if (err != nil || out.err != nil) && !s.begun {
+		return h.failed(w, r, a, run, err, out.err)
+	}
 	if err = cmp.Or(err, out.err); err != nil {
-		if !s.begun {
-			noRetry(w)
-			return err
-		}
 		_, body := errorOf(err)
 		_ = s.data("", body) // a client that is gone needs none
 		return nil
@@ -172,6 +172,8 @@ func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, run run, an
 			return nil
 		}
 	}
-	_ = s.write("data: [DONE]\n\n")
+	if s.write("data: [DONE]\n\n") == nil {
+		h.delivered(w, r, a, run)
+	}
 	return nil
 }

@@ -6,8 +6,8 @@
 // the configuration gives to its token, and is never the operator: it cannot approve calls.
 //
 // A call begins a conversation or continues one ([selector]). It is a prompt like any other:
-// accepted durably, once for each Idempotency-Key, and worked off even if the client goes
-// away. The answer is read from the request's output topic, in one goroutine for each call.
+// accepted durably, once for all attempts of the client ([attempt]), and worked off even if the
+// client goes away. The answer is read from the request's output topic, in one goroutine for each call.
 // A question to the person ends the answer; the next call of the conversation can answer it.
 //
 // The tools are the agent's own and run in Lilac; a call with tools of the client is refused,

@@ -70,6 +70,7 @@ type Options struct {
 	Sessions Sessions
 	Requests Requests
 	Blobs    Blobs
+	Attempts Attempts
 	// FinalOutput rebuilds the output of a request that has ended.
 	FinalOutput func(q db.Queryer, sessionID, requestID string) ([]event.Payload, error)
 	// Clients lists the programs that may call; without any, the API is off. Models lists the

@@ -140,7 +140,11 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 	if err != nil {
 		return err
 	}
-	run, err := h.accept(r.Context(), client, model, talk, sel, r.Header.Get("Idempotency-Key"), hash)
+	a, err := attemptOf(client, r, hash)
+	if err != nil {
+		return err
+	}
+	run, err := h.accept(r.Context(), client, model, talk, sel, a)
 	if err != nil {
 		return err
 	}
@@ -155,15 +159,15 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 		answer.Metadata = map[string]string{}
 	}
 	if in.Stream {
-		return h.streamResponse(w, r, run, answer)
+		return h.streamResponse(w, r, a, run, answer)
 	}
 	out, err := h.follow(r.Context(), run, sink{text: func(string) error { return nil }, idle: func() error { return nil }})
 	if err != nil {
-		noRetry(w)
-		return err
+		return h.failed(w, r, a, run, err, nil)
 	}
 	answer.finish(out, h.o.Now().Unix(), itemID(run))
 	writeJSON(w, http.StatusOK, answer)
+	h.delivered(w, r, a, run)
 	return nil
 }
 
@@ -289,7 +293,7 @@ func (s *responseStream) end(out outcome, now int64) error {
 }
 
 // streamResponse streams a response as events.
-func (h *Handler) streamResponse(w http.ResponseWriter, r *http.Request, run run, answer response) error {
+func (h *Handler) streamResponse(w http.ResponseWriter, r *http.Request, a attempt, run run, answer response) error {
 	s := &responseStream{stream: newStream(w), answer: answer, messageID: itemID(run)}
 	first := s.answer
 	err := cmp.Or(
@@ -303,6 +307,8 @@ func (h *Handler) streamResponse(w http.ResponseWriter, r *http.Request, run run
 	if err != nil {
 		out.err = err
 	}
-	_ = s.end(out, h.o.Now().Unix()) // a client that is gone needs none
-	return nil
+	if s.end(out, h.o.Now().Unix()) == nil && err == nil {
+		h.delivered(w, r, a, run)
+	}
+	return nil // a client that is gone needs no error
 }
