@@ -108,9 +108,9 @@ func (d disconnect) reason() error {
 	case d.err != nil:
 		return d.err
 	case d.sessionInvalid:
-		return errors.New("Discord does not continue the session")
+		return errors.New("the session was ended by Discord")
 	}
-	return errors.New("Discord asked for a new connection")
+	return errors.New("a new connection was asked for by Discord")
 }
 
 // reconnection says how to connect again.

@@ -321,8 +321,8 @@ func TestTheLogSaysWhyAConnectionEnded(t *testing.T) {
 		drop discordtest.Drop
 		want string
 	}{
-		{discordtest.Reconnect, "Discord asked for a new connection"},
-		{discordtest.Invalid, "Discord does not continue the session"},
+		{discordtest.Reconnect, "a new connection was asked for by Discord"},
+		{discordtest.Invalid, "the session was ended by Discord"},
 	} {
 		w.server.DropGateway(c.drop)
 		w.await("the log says "+c.want, func() bool { return strings.Contains(w.log.String(), c.want) })
