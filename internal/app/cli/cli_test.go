@@ -85,7 +85,7 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 		{"-h and an unknown subcommand", nil, []string{"-h", "dlq", "frobnicate"}, 2, "see lilac dlq --help"},
 		{"unknown shell", nil, []string{"completion", "frobnicate"}, 2, "see lilac completion --help"},
 		{"unknown flag", nil, []string{"serve", "--frobnicate"}, 2, "frobnicate"},
-		{"missing argument", nil, []string{"requests", "show"}, 2, "arg"},
+		{"missing argument", nil, []string{"requests", "show"}, 2, "usage: lilac requests show ID"},
 		{"empty argument", env, []string{"requests", "show", ""}, 2, "empty"},
 		{"empty directory", env, []string{"serve", "--data", ""}, 2, "--data is empty"},
 		{"empty directory of a backup", env, []string{"backup", "x.tar.gz", "--data="}, 2, "--data is empty"},

@@ -209,7 +209,10 @@ func checkArgs(cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag() // otherwise pflag takes the word after -h as its value
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			err := cmp.Or(check(cmd, args), cmd.ValidateRequiredFlags())
+			if err := check(cmd, args); err != nil {
+				return fault.New(fault.Invalid, "%s; usage: %s (see %s --help)", err, cmd.UseLine(), cmd.CommandPath())
+			}
+			err := cmd.ValidateRequiredFlags()
 			if err == nil && slices.Contains(args, "") {
 				err = errors.New("an argument is empty")
 			}

@@ -75,11 +75,19 @@ func (q *questioner) pick(question string, options []string) (int, bool) {
 	for i, option := range options {
 		fmt.Fprintf(q.out, "  %d  %s\n", i+1, text.Sanitize(option))
 	}
-	n, err := strconv.Atoi(q.line(question+" (Enter: skip)", ""))
-	return n - 1, err == nil && n >= 1 && n <= len(options)
+	for {
+		line := q.line(question+" (Enter: skip)", "")
+		if line == "" {
+			return 0, false
+		}
+		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(options) {
+			return n - 1, true
+		}
+		fmt.Fprintf(q.out, "Enter a number from 1 to %d, or only press Enter to skip.\n", len(options))
+	}
 }
 
-// ask leads through the steps. A step that fails can be repeated with another run.
+// ask leads through the steps.
 func (s *setupRun) ask(ctx context.Context) error {
 	q := newQuestioner(s.in, s.out)
 	fmt.Fprintf(s.out, "This sets up Lilac in three steps, each of which you can skip. The file is %s.\n", s.store.Path)
@@ -90,15 +98,21 @@ func (s *setupRun) ask(ctx context.Context) error {
 		{"1. A model", s.askModel}, {"2. Discord", s.askDiscord}, {"3. A first rule", s.askRule},
 	} {
 		fmt.Fprintf(s.out, "\n%s\n", step.title)
-		answers, ok, err := step.ask(ctx, q)
-		if err == nil && ok {
-			err = s.apply(ctx, answers, q)
-		}
-		if ctx.Err() != nil {
-			return fault.Wrap(fault.Cancelled, ctx.Err(), "The setup was stopped")
-		}
-		if err != nil {
+		for {
+			answers, ok, err := step.ask(ctx, q)
+			if err == nil && ok {
+				err = s.apply(ctx, answers, q)
+			}
+			if ctx.Err() != nil {
+				return fault.Wrap(fault.Cancelled, ctx.Err(), "The setup was stopped")
+			}
+			if err == nil {
+				break
+			}
 			s.printError(err)
+			if !q.yes("Try this step again?", true) || q.ended {
+				break
+			}
 		}
 	}
 	fmt.Fprintln(s.out, "\nStart the server with \"lilac serve\", or diagnose problems with \"lilac doctor\".")

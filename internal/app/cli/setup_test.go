@@ -78,8 +78,9 @@ func TestSetupAsks(t *testing.T) {
 	if err := os.WriteFile(file, []byte("surface: {discord: {apiURL: "+discord.APIURL+"}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The demo model; Discord in the first server; a rule that is not saved.
-	typed := strings.Join([]string{"7", "y", discordtest.DefaultToken, "1", "", "2", "Team", "08:00", "n"}, "\n") + "\n"
+	// No such provider, then the demo model; a wrong token, then Discord in the first server; a wrong
+	// time, then a rule that is not saved.
+	typed := strings.Join([]string{"9", "demo", "7", "y", "wrong", "y", discordtest.DefaultToken, "1", "", "2", "Team", "25:00", "", "2", "Team", "08:00", "n"}, "\n") + "\n"
 	var out, errOut strings.Builder
 	c := &cli{printer: printer{out: &out, err: &errOut}, locator: locator{getenv: func(name string) string { return env[name] }}, in: strings.NewReader(typed)}
 	s := &setupRun{cli: c, store: setup.Store{Path: file, DataDir: filepath.Join(home, ".lilac")}}
@@ -93,5 +94,8 @@ func TestSetupAsks(t *testing.T) {
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), "model: demo") || !strings.Contains(string(text), "${DISCORD_TOKEN}") || strings.Contains(string(text), "rules") {
 		t.Errorf("error %v, the file is\n%s\nit printed\n%s%s", err, text, out.String(), errOut.String())
+	}
+	if n := strings.Count(out.String(), "Try this step again?"); n != 2 || !strings.Contains(out.String(), "Enter a number from 1 to 7") {
+		t.Errorf("it offered %d times to try again\n%s%s", n, out.String(), errOut.String())
 	}
 }

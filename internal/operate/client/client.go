@@ -126,6 +126,9 @@ func (o Options) findToken(base string) (token, from string, err error) {
 	}
 	path := filepath.Join(o.DataDir, "token")
 	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", fault.New(fault.Unavailable, "There is no token for %s, because no server has started with the data directory %s. %s. For a server with another data directory, name it with --data, or set LILAC_TOKEN.", base, o.DataDir, o.advice())
+	}
 	if err != nil {
 		return "", "", fault.Wrap(fault.Unauthenticated, err, "Cannot read the server's token (set LILAC_TOKEN, or start the server with: lilac serve)")
 	}

@@ -96,6 +96,10 @@ func TestNoServerSaysHowToStartOne(t *testing.T) {
 	if fault.KindOf(err) != fault.Unavailable || !client.NoServer(err) || !strings.Contains(err.Error(), "lilac serve") {
 		t.Errorf("without server.json: %v", err)
 	}
+	_, err = client.Connect(client.Options{DataDir: t.TempDir(), Addr: "127.0.0.1:1"})
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "no server has started") || !strings.Contains(err.Error(), "lilac serve") {
+		t.Errorf("with an address, without a token: %v", err)
+	}
 	dir, server := serve(t, nil)
 	server.Close()
 	err = connect(t, dir).Ready(t.Context())
