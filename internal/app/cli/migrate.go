@@ -21,7 +21,7 @@ func migrateCommand(c *cli) *cobra.Command {
 		Short: "Move all data between SQLite and PostgreSQL",
 		Long: "Moves the data of the SQLite database in the data directory to a PostgreSQL database, or back, and\n" +
 			"compares both by checksums. Stop the server first. The target must be empty. The source keeps its\n" +
-			"rows, but no start uses it any more. Files stay in the data directory. If the command is\n" +
+			"rows, but Lilac refuses to start with it. Files stay in the data directory. If the command is\n" +
 			"interrupted, run it again: it continues. Put the password into PGPASSWORD or a passfile, so that\n" +
 			"other users of the machine do not see it.",
 		Example: "  lilac migrate --to postgres://lilac@db.example.com/lilac\n  lilac migrate --from postgres://lilac@db.example.com/lilac --data /var/lib/lilac/data",

@@ -76,7 +76,7 @@ func skillsCommand(c *cli) *cobra.Command {
 		Use:   "trust [NAME…]",
 		Short: "Let the agent use skills, as their files are now",
 		Long: "Look at the files first: a skill tells the agent what to do, and its scripts run as commands of the agent.\n" +
-			"If a file changes, the skill waits again. A running conversation keeps its list of skills; new ones have it.",
+			"If a file changes, the skill waits again. Conversations that exist keep their list of skills; new ones have the skill.",
 		Example: "  lilac skills trust pdf\n  lilac skills trust --all",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {

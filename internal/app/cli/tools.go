@@ -154,7 +154,7 @@ func toolCallsCommand(c *cli) *cobra.Command {
 	var page client.Page
 	return withPage(c.withJSON(&cobra.Command{
 		Use:     "calls",
-		Short:   "List the calls that used operator tokens, newest first",
+		Short:   "List the calls made with tokens of \"lilac tools token\", newest first",
 		Example: "  lilac tools calls --limit 5",
 		Args:    cobra.NoArgs,
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {

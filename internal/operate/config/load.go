@@ -147,7 +147,7 @@ func (c reader) readFile(src Source) ([]Warning, []mistake, error) {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return nil, nil, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, fault.Wrap(fault.Invalid, err, "There is no configuration file %s; --config or LILAC_CONFIG names it", path)
+		return nil, nil, fault.Wrap(fault.Invalid, err, "There is no configuration file %s, which --config or LILAC_CONFIG names", path)
 	case err != nil:
 		return nil, nil, unreadable(path, err)
 	case !info.Mode().IsRegular() || info.Size() > maxFileBytes:
