@@ -39,7 +39,7 @@ func (d *DB) notePending(applied map[string]bool) {
 func (d *DB) migrate(setup string) (err error) {
 	ctx := context.Background()
 	if err := d.engine.begin(false); err != nil {
-		return fmt.Errorf("begin migrations: %w", err)
+		return d.engine.classify(fmt.Errorf("begin migrations: %w", err))
 	}
 	c := d.engine.writer()
 	defer func() {

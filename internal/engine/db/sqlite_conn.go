@@ -159,11 +159,17 @@ func isSQLiteFull(err error) bool {
 	return isCode(err, sqlite3.SQLITE_FULL) || isCode(err, sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
-// writeFault wraps an error of a write. A full disk is [syscall.ENOSPC] and has a
-// message that says what to do.
+// writeFault wraps an error of a write. A full disk is [syscall.ENOSPC]. It and a lock of another
+// program have a message that says what to do.
 func writeFault(err error) error {
 	if isFull(err) {
 		return fault.Wrap(fault.Unavailable, fmt.Errorf("%w: %w", syscall.ENOSPC, err), "The disk is full: free some space.")
+	}
+	if isCode(err, sqlite3.SQLITE_BUSY) {
+		return &fault.Error{
+			Kind: fault.Unavailable, Code: "database_locked", Err: err,
+			Message: "Another program, such as sqlite3 or a backup, has locked the database file " + FileName + ". End that program, or wait for its end.",
+		}
 	}
 	return fault.Wrap(fault.Unavailable, err, "The database cannot be written.")
 }
