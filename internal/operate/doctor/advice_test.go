@@ -23,10 +23,23 @@ func TestTheAdviceFitsWhatIsWrong(t *testing.T) {
 		"a damaged one":         {&fault.Error{Kind: fault.Conflict, Code: "damaged_database"}, "restore a backup"},
 		"a newer program's":     {&fault.Error{Kind: fault.Conflict, Code: "newer_database"}, "newer program"},
 		"another program's":     {&fault.Error{Kind: fault.Conflict, Code: "foreign_database"}, "another --data"},
+		"a locked one":          {&fault.Error{Kind: fault.Unavailable, Code: "database_locked"}, "Nothing is damaged"},
 		"control: what else is": {errors.New("disk I/O error"), "Keep a copy"},
 	} {
 		if got := adviceFor(c.err); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q in it", name, got, c.want)
+		}
+	}
+}
+
+// An error without a message for people says its own text, because doctor has no log to refer to.
+func TestTheFindingSaysWhatIsWrong(t *testing.T) {
+	for want, err := range map[string]error{
+		"open skills.json: permission denied": errors.New("open skills.json: permission denied"),
+		"The disk is full: free some space.":  fault.Wrap(fault.Unavailable, syscall.ENOSPC, "The disk is full: free some space."),
+	} {
+		if got := says(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
 }

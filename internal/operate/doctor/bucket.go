@@ -26,7 +26,7 @@ func (p Patient) bucket(ctx context.Context) []Finding {
 		err = readable(ctx, in)
 	}
 	if err != nil {
-		return []Finding{{check, Fail, fault.ToWire(err).Message, "Until this works, files that people and the agent send are refused. Text is answered."}}
+		return []Finding{{check, Fail, says(err), "Until this works, files that people and the agent send are refused. Text is answered."}}
 	}
 	return []Finding{{check, OK, fmt.Sprintf("%s can be read and listed", p.Config.Attachments.Store), ""}}
 }

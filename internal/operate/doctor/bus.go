@@ -22,7 +22,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 	}
 	opt, err := p.Config.Bus.Companion()
 	if err != nil {
-		return Finding{check, Fail, fault.ToWire(err).Message, ""}
+		return Finding{check, Fail, says(err), ""}
 	}
 	found, err := companion.Inspect(ctx, opt)
 	if err != nil {

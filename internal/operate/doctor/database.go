@@ -46,7 +46,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	}
 	database, err := openAsItIs(ctx, p.location())
 	if err != nil {
-		return Finding{check, Fail, fault.ToWire(err).Message, adviceFor(err)}
+		return Finding{check, Fail, says(err), adviceFor(err)}
 	}
 	defer database.Close()
 	return p.contents(ctx, database, path)
@@ -142,6 +142,8 @@ func adviceFor(err error) string {
 	switch fault.ToWire(err).Code {
 	case "damaged_database":
 		return "Keep a copy of the data directory and restore a backup into an empty one."
+	case "database_locked":
+		return "Nothing is damaged. Run this again when that program has ended."
 	case "newer_database":
 		return "Start the newer program, or restore a backup that the older one made into an empty directory."
 	case "foreign_database":

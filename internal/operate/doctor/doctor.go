@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
+	"lilac/internal/foundation/fault"
 	"lilac/internal/model/trial"
 	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
@@ -66,6 +68,15 @@ func Broken(err error) []Finding {
 		last.Advice = fmt.Sprintf("There are %d more mistakes. ", more) + last.Advice
 	}
 	return out
+}
+
+// says returns what an error says to the operator. An unclassified error says its own text: doctor has
+// no log that could have it.
+func says(err error) string {
+	if e := (*fault.Error)(nil); !errors.As(err, &e) && fault.KindOf(err) == fault.Internal {
+		return err.Error()
+	}
+	return fault.ToWire(err).Message
 }
 
 // Examine runs every check. It takes at most a few seconds, unless Deep is set.

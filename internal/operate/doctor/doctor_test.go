@@ -445,7 +445,7 @@ func TestServer(t *testing.T) {
 		{"a part failed", map[string]string{"/readyz": `{"status":"not_ready","parts":[{"name":"disk","status":"failed","message":"it is full"}]}`}, "server: disk", doctor.Fail, "it is full"},
 		{"not ready", map[string]string{"/readyz": `{"status":"not_ready","parts":[{"name":"disk","status":"failed","message":"it is full"}]}`}, "server", doctor.Fail, "disk: it is full"},
 		{"a restart is needed", map[string]string{"/readyz": `{"status":"ready","parts":[{"name":"configuration","status":"warning","message":"a restart is needed for addr"}]}`}, "server: configuration", doctor.Warn, "addr"},
-		{"a dead letter", map[string]string{"/dlq": `{"deadLetters":[{"id":"1"}]}`}, "dead letters", doctor.Warn, "1 events"},
+		{"a dead letter", map[string]string{"/dlq": `{"deadLetters":[{"id":"1"}]}`}, "dead letters", doctor.Warn, "not be handled: 1"},
 		{"a group that is gone", map[string]string{"/bus/groups": `{"groups":[{"topic":"env","group":"old","backlog":7,"oldestMs":3600000}]}`}, "groups", doctor.Warn, "no consumer"},
 		{"a stuck group", map[string]string{"/bus/groups": `{"groups":[{"topic":"env","group":"runner","pending":1,"oldestMs":3600000,"active":true}]}`}, "groups", doctor.Fail, "runner"},
 	} {

@@ -32,7 +32,7 @@ func (p Patient) groups(ctx context.Context) Finding {
 		if fault.KindOf(err) == fault.Unauthenticated {
 			advice = "Set LILAC_TOKEN to the server's token, or use its data directory."
 		}
-		return Finding{"groups", Warn, fault.ToWire(err).Message, advice}
+		return Finding{"groups", Warn, says(err), advice}
 	}
 	for _, g := range groups {
 		waiting, oldest := g.Pending+g.Backlog, time.Duration(g.OldestMS)*time.Millisecond
@@ -59,7 +59,7 @@ func (p Patient) leftBehind(ctx context.Context) Finding {
 		return err
 	})
 	if err != nil {
-		return Finding{"groups", Warn, "cannot read the consumer groups: " + fault.ToWire(err).Message, "See the finding about the database."}
+		return Finding{"groups", Warn, "cannot read the consumer groups: " + says(err), "See the finding about the database."}
 	}
 	if len(all) == 0 {
 		return Finding{"groups", OK, "none yet", ""}

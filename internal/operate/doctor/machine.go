@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/osfile"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/config"
@@ -124,7 +123,7 @@ func (p Patient) disk() Finding {
 	if err != nil {
 		return Finding{"disk", Fail, err.Error(), "Choose another data directory."}
 	}
-	message := fmt.Sprintf("%d MiB free", disk.Free>>20)
+	message := fmt.Sprintf("%d MiB free in %s", disk.Free>>20, p.Config.DataDir)
 	switch {
 	case disk.Free < health.NoDisk:
 		return Finding{"disk", Fail, message, "Free disk space: the database cannot grow."}
@@ -206,7 +205,7 @@ func lilacAt(addr string) string {
 // traces checks that the OTEL_* variables are valid for a start.
 func (p Patient) traces() Finding {
 	if p.Traces != nil {
-		return Finding{"traces", Fail, fault.ToWire(p.Traces).Message, "Correct or unset the variable. Until then, Lilac does not start."}
+		return Finding{"traces", Fail, says(p.Traces), "Correct or unset the variable. Until then, Lilac does not start."}
 	}
 	return Finding{"traces", OK, "tracing follows the OTEL_* variables", ""}
 }

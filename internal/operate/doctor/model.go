@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode"
 
-	"lilac/internal/foundation/fault"
 	"lilac/internal/model/listing"
 	"lilac/internal/model/llm"
 	"lilac/internal/operate/config"
@@ -67,7 +66,7 @@ func malformed(key string) string {
 func (p Patient) model(ctx context.Context) []Finding {
 	m, err := p.Config.ResolveModel()
 	if err != nil {
-		return []Finding{{"model", Fail, fault.ToWire(err).Message, "Set the key, or choose another model."}}
+		return []Finding{{"model", Fail, says(err), "Set the key, or choose another model."}}
 	}
 	if m.Type == config.Demo {
 		return []Finding{{"model", OK, "the built-in demo (" + m.Why + ")", "To use a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY."}}
@@ -127,7 +126,7 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice) []Finding {
 	endpoint := listing.Endpoint{Anthropic: m.Type == config.Anthropic, BaseURL: m.BaseURL, Key: m.APIKey.Reveal()}
 	answer, err := listing.Ask(ctx, endpoint)
 	if err != nil {
-		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s", m, fault.ToWire(err).Message), "Check the network, providers." + m.Provider + ".baseURL, and HTTPS_PROXY."}}
+		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s", m, says(err)), "Check the network, providers." + m.Provider + ".baseURL, and HTTPS_PROXY."}}
 	}
 	if m.ContextUnknown {
 		if window, _ := listing.Window(ctx, endpoint, m.Name); window > 0 {

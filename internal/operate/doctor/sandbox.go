@@ -30,7 +30,7 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 		if fault.ToWire(err).Code == sandbox.CodeNoTemp {
 			advice = "Look at temporary files."
 		}
-		return Finding{"sandbox", Warn, "commands are refused: " + fault.ToWire(err).Message, advice}
+		return Finding{"sandbox", Warn, "commands are refused: " + says(err), advice}
 	}
 	for _, path := range append(append([]string{}, set.ReadOnly...), set.Writable...) {
 		if _, err := os.Stat(path); err != nil {

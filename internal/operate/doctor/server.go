@@ -24,7 +24,7 @@ func (p Patient) server(ctx context.Context) (f Finding, running bool) {
 	case client.NoServer(err):
 		return Finding{"server", Warn, "no response at " + p.Server.Addr(), cmp.Or(p.Advice, startIt)}, false
 	case err != nil:
-		return Finding{"server", Fail, fault.ToWire(err).Message, "See its log for the reason."}, true
+		return Finding{"server", Fail, says(err), "See its log for the reason."}, true
 	case !report.Ready:
 		return Finding{"server", Fail, "running, but not ready: " + report.Reason(), "See its log for the reason."}, true
 	}
@@ -51,10 +51,10 @@ func (p Patient) parts(ctx context.Context) (out []Finding) {
 func (p Patient) deadLetters(ctx context.Context) Finding {
 	letters, err := p.Server.DeadLetters(ctx, client.Page{Limit: 100})
 	if err != nil {
-		return Finding{"dead letters", Fail, fault.ToWire(err).Message, "Set LILAC_TOKEN to the server's token, or use its data directory."}
+		return Finding{"dead letters", Fail, says(err), "Set LILAC_TOKEN to the server's token, or use its data directory."}
 	}
 	if len(letters) == 0 {
 		return Finding{"dead letters", OK, "none", ""}
 	}
-	return Finding{"dead letters", Warn, fmt.Sprintf("%d events could not be handled", len(letters)), "List them with lilac dlq list; then use lilac dlq replay or drop."}
+	return Finding{"dead letters", Warn, fmt.Sprintf("events that could not be handled: %d", len(letters)), "List them with lilac dlq list; then use lilac dlq replay or drop."}
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"lilac/internal/agent/skills"
-	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
 )
 
@@ -14,7 +13,7 @@ import (
 func skillsOf(cfg *config.Config) []Finding {
 	list, err := cfg.SkillLibrary().List()
 	if err != nil {
-		return []Finding{{"skills", Warn, fault.ToWire(err).Message, ""}}
+		return []Finding{{"skills", Warn, says(err), ""}}
 	}
 	if len(list) == 0 {
 		return nil
