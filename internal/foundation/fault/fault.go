@@ -101,12 +101,12 @@ type Error struct {
 }
 
 // Error returns the message and the cause. A message of complete sentences keeps its full
-// stop.
+// stop, and the cause does not look like a part of the command at its end.
 func (e *Error) Error() string {
 	switch {
 	case e.Err == nil:
 		return e.Message
-	case strings.HasSuffix(e.Message, "."):
+	case strings.HasSuffix(e.Message, "."), strings.Contains(e.Message, ". "):
 		return e.Message + " (" + e.Err.Error() + ")"
 	}
 	return e.Message + ": " + e.Err.Error()

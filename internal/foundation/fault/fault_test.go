@@ -62,6 +62,18 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
+func TestTheCauseIsNoPartOfTheAdvice(t *testing.T) {
+	for message, want := range map[string]string{
+		"No server answers. Start one with: lilac serve": "No server answers. Start one with: lilac serve (refused)",
+		"The disk is full.": "The disk is full. (refused)",
+		"open the file":     "open the file: refused",
+	} {
+		if got := fault.Wrap(fault.Unavailable, errors.New("refused"), "%s", message).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestTheWireNeverHoldsTheCause(t *testing.T) {
 	secret := errors.New("password=hunter2")
 	for name, err := range map[string]error{
