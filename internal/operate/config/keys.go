@@ -120,9 +120,9 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 func (w *keyWalker) text(n *ast.StringNode, t reflect.Type, path string) {
 	switch {
 	case t == reflect.TypeFor[Secret]() && looksUnreplaced(n.Value, ":"):
-		w.warn(n, path+" is taken as it stands here, $ and all, which everybody can guess; write a variable of the environment as ${NAME}")
+		w.warn(n, path+" is used as it is written here, including the $, and is easy to guess; to use an environment variable, write ${NAME}")
 	case (t == reflect.TypeFor[BusURL]() || t == reflect.TypeFor[DatabaseURL]()) && looksUnreplaced(n.Value, ":/@"):
-		w.warn(n, path+" is taken as it stands here, $ and all; write a variable of the environment as ${NAME}")
+		w.warn(n, path+" is used as it is written here, including the $; to use an environment variable, write ${NAME}")
 	}
 }
 

@@ -323,6 +323,8 @@ func (c reader) fileError(path string, err error) error {
 				message = c.keyAt(at) + " is too large"
 			} else if strings.Contains(message, "'\t'") {
 				message = "a tab stands where YAML takes only spaces"
+			} else if strings.HasPrefix(message, "mapping value is not allowed") {
+				message = "a key with a value is not allowed here; correct the indentation, or put a text that contains a colon in quotes"
 			} else if want, got, ok := mismatch(err); ok {
 				message = fmt.Sprintf("%s has to be %s, not %s", c.keyAt(at), want, got)
 			}

@@ -156,6 +156,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"no end, in a variable", "models: {m: {price: {input: \"${P}\"}}}", map[string]string{"P": "Infinity"}, "c.yaml:1:22: models.m.price.input has to be a number with an end, not +Inf"},
 		{"no end, by another name", "limits: {day: {money: &x .inf}, session: {money: *x}}", nil, "There is one more mistake"},
 		{"no data directory", "dataDir: \"\"", nil, "c.yaml:1:1: dataDir is empty"},
+		{"a colon", "system: Say: hello\n", nil, "c.yaml:1:9: a key with a value is not allowed here; correct the indentation, or put a text that contains a colon in quotes"},
 		{"a tab", "limits:\n\trequest: {steps: 1}\n", nil, "c.yaml:2:1: a tab stands where"},
 		{"broken YAML", "addr: [1\nlog: {", nil, "c.yaml:"},
 		{"same key twice", "addr: 127.0.0.1:1\naddr: 127.0.0.1:2\n", nil, "c.yaml:2:1: "},

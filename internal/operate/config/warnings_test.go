@@ -11,7 +11,7 @@ import (
 // Values that are valid but probably mistakes cause a warning, not an error.
 func TestWhatIsHardlyMeantIsWarnedOf(t *testing.T) {
 	const (
-		plain   = "is taken as it stands"
+		plain   = "is used as it is written"
 		nowhere = "wakes the agent nowhere"
 		eight   = "as an octal number"
 	)
