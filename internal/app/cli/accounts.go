@@ -85,7 +85,7 @@ func accountsInvite(c *cli) *cobra.Command {
 
 func accountsUninvite(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "uninvite ID", Short: "Revoke an invite", Example: "  lilac accounts uninvite k3v9q2m4xa", Args: cobra.ExactArgs(1),
+		Use: "uninvite ID", Short: "Withdraw an invite", Example: "  lilac accounts uninvite k3v9q2m4xa", Args: cobra.ExactArgs(1),
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, args []string) error {
 			if err := (client.Accounts{Client: server}).DropInvite(cmd.Context(), args[0]); err != nil {
 				return err

@@ -50,7 +50,7 @@ func mcpCommand(c *cli) *cobra.Command {
 		Short: "Start a configured MCP server and print what it offers",
 		Long: "Starts the server NAME of mcpServers in the configuration, in the sandbox and with the limits that it\n" +
 			"has in Lilac, lists its tools, and ends it. Lilac need not run. If the server fails, the reason and\n" +
-			"its last words are printed, and the exit code is not 0.",
+			"the end of its output are printed, and the exit code is not 0.",
 		Example: "  lilac mcp test github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

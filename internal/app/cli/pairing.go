@@ -51,7 +51,7 @@ func pairingCommand(c *cli) *cobra.Command {
 		})
 	}
 	cmd := &cobra.Command{
-		Use: "pairing", Short: "Decide who may send private messages",
+		Use: "pairing", Short: "Decide who may send the Discord bot private messages",
 		Long:    "Strangers who send the bot a private message get a code. Approve it to let them talk to the agent in private.",
 		Example: "  lilac pairing list\n  lilac pairing approve ABCD-EFGH",
 	}

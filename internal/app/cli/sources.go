@@ -27,9 +27,9 @@ func sourcesCommand(c *cli) *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:   "sources",
 		Short: "List event sources (webhooks, files, timers, programs) with their counts",
-		Long: "Counts since the start of the server. DROPPED are events beyond the queue of the source, WAITING\n" +
-			"are events that no rule has handled yet, and REFUSED are webhooks without a valid signature,\n" +
-			"or whose body was too large or too slow, and lines of programs that are not events.",
+		Long: "Counts since the start of the server. DROPPED are events that came while the queue of the\n" +
+			"source was full, WAITING are events that no rule has handled yet, and REFUSED are webhooks without a\n" +
+			"valid signature, or whose body was too large or too slow, and lines of programs that are not events.",
 		Example: "  lilac sources",
 		Args:    cobra.NoArgs,
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {

@@ -25,7 +25,7 @@ func usageCommand(c *cli) *cobra.Command {
 	cmd := c.withJSON(&cobra.Command{
 		Use:     "usage",
 		Short:   "Show what was used by day, model, client, channel, and rule",
-		Long:    "Sums up the requests of the last days: tokens, the share of the input that came from a cache, the cost of models whose price is known, and how long requests took (median and 95th percentile). Titles and other calls without a request are part of the tokens and the cost.",
+		Long:    "Sums up the requests of the last days: tokens, the share of the input that came from a cache, the cost of models whose price is known, and how long requests took (the median and the 95th percentile). Titles and other calls without a request are part of the tokens and the cost.",
 		Example: "  lilac usage\n  lilac usage --days 7 --json",
 		Args:    cobra.NoArgs,
 		RunE: c.onServer(func(cmd *cobra.Command, server *client.Client, _ []string) error {
