@@ -26,9 +26,9 @@ type LimitsConfig struct {
 
 // AnswerConfig bounds one answer of the model.
 type AnswerConfig struct {
-	Text      setting.Size `json:"text,omitempty" jsonschema:"The text."`
-	Thinking  setting.Size `json:"thinking,omitempty" jsonschema:"The thinking."`
-	Arguments setting.Size `json:"arguments,omitempty" jsonschema:"The arguments of one tool call, such as the content of a file to write. All calls of an answer together may have twice as much."`
+	Text      setting.Size `json:"text,omitempty" jsonschema:"Maximum size of the text."`
+	Thinking  setting.Size `json:"thinking,omitempty" jsonschema:"Maximum size of the thinking."`
+	Arguments setting.Size `json:"arguments,omitempty" jsonschema:"Maximum size of the arguments of one tool call, such as the content of a file to write. All calls of an answer together may have twice as much."`
 }
 
 // minAnswerSize and maxAnswerSize bound the sizes of an answer: each of them is kept in memory
@@ -40,10 +40,10 @@ const (
 
 // A BudgetConfig bounds the usage of each resource. Zero means no limit.
 type BudgetConfig struct {
-	Steps  int64            `json:"steps,omitempty" jsonschema:"Model calls."`
-	Tokens int64            `json:"tokens,omitempty" jsonschema:"Input and output tokens. If the provider does not report usage, Lilac uses an estimate."`
-	Money  float64          `json:"money,omitempty" jsonschema:"US dollars. Requires a model with a known price."`
-	Time   setting.Duration `json:"time,omitempty" jsonschema:"Working time, for example 30m. Time in a queue or waiting for an answer does not count."`
+	Steps  int64            `json:"steps,omitempty" jsonschema:"Maximum number of model calls. Zero means no limit."`
+	Tokens int64            `json:"tokens,omitempty" jsonschema:"Maximum number of input and output tokens. Zero means no limit. If the provider does not report usage, Lilac uses an estimate."`
+	Money  float64          `json:"money,omitempty" jsonschema:"Maximum cost in US dollars. Zero means no limit. Requires a model with a known price."`
+	Time   setting.Duration `json:"time,omitempty" jsonschema:"Maximum working time, for example 30m. Zero means no limit. Time in a queue or waiting for an answer does not count."`
 }
 
 // DefaultLimitsConfig returns the defaults.

@@ -28,7 +28,7 @@ func TestFileOfDefaultsIsReadAsTheDefaults(t *testing.T) {
 	if diff := cmp.Diff(string(wantJSON), string(gotJSON)); diff != "" {
 		t.Error(diff)
 	}
-	for _, want := range []string{"addr: \"127.0.0.1:7420\"", "    steps: 50", "# providers:", "apiKey", "Model calls."} {
+	for _, want := range []string{"addr: \"127.0.0.1:7420\"", "    steps: 50", "# providers:", "apiKey", "number of model calls."} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, b.String())
 		}
