@@ -388,7 +388,7 @@ func TestEachSickPartShows(t *testing.T) {
 	t.Run("disk", func(t *testing.T) {
 		for free, want := range map[uint64]health.Part{
 			10 << 20:  {Name: "disk", Status: health.Failed, Message: "10 MiB free, the database cannot grow"},
-			500 << 20: {Name: "disk", Status: health.Warning, Message: "500 MiB free"},
+			500 << 20: {Name: "disk", Status: health.Warning, Message: "only 500 MiB free; below 64 MiB, Lilac is not ready"},
 			1 << 40:   {Name: "disk", Status: health.OK},
 		} {
 			probe := r.p.checkDisk(func(string) (health.Disk, error) { return health.Disk{Free: free}, nil })

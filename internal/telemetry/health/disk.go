@@ -45,7 +45,7 @@ func (d Disk) Check() error {
 	case d.Free < NoDisk:
 		return fmt.Errorf("%d MiB free, the database cannot grow", mib)
 	case d.Free < LowDisk:
-		return Warn("%d MiB free", mib)
+		return Warn("only %d MiB free; below %d MiB, Lilac is not ready", mib, NoDisk>>20)
 	}
 	return nil
 }

@@ -336,7 +336,7 @@ function ruleStep(context) {
   dryRun();
   const section = step(context, {
     number: 3, key: 'rule', name: 'Add a first rule', done: state.rules ? `${state.rules} in the file` : '',
-    help: ['A rule says what an event triggers. Begin with one of these three; ', el('a', { href: to(['rules']) }, 'Rules'), ' shows what each of them does later.'],
+    help: ['A rule says what an event triggers. Begin with one of these three. Later, ', el('a', { href: to(['rules']) }, 'Rules'), ' shows what it does.'],
     fields: [group, el('div', { className: 'beside' }, el('div', { className: 'fields' }, time.node, directory.node, secret.node, talk.node, prompt.node), trial)],
     parts: answers,
   });
