@@ -27,7 +27,7 @@ type OIDCUser struct {
 	Issuer       string    `json:"issuer,omitempty" jsonschema:"The address of the provider, for example https://accounts.google.com. Without it, there is no login with OIDC."`
 	ClientID     string    `json:"clientId,omitempty" jsonschema:"The ID of Lilac at the provider."`
 	ClientSecret Secret    `json:"clientSecret,omitempty" jsonschema:"The secret of Lilac at the provider. Prefer ${NAME}, which reads an environment variable."`
-	Allow        OIDCAllow `json:"allow,omitempty" jsonschema:"Who may sign in: everybody whom one of the lists has. People with other addresses are refused, unless the provider says that their address is verified and it is listed."`
+	Allow        OIDCAllow `json:"allow,omitempty" jsonschema:"Who may sign in: everybody whom one of the lists names. An address counts only if the provider says that it is verified."`
 	Role         string    `json:"role,omitempty" enum:"member,operator" jsonschema:"The role of a person who signs in for the first time. Default: member."`
 }
 

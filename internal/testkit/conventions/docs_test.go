@@ -89,7 +89,7 @@ providers:
   local: {type: openai, baseURL: "http://127.0.0.1:11434/v1"}
   anthropic: {apiKey: "${MY_ANTHROPIC_KEY}"}
 models:
-  local/llama3: {contextTokens: 8192, price: {input: 0, output: 0}}
+  local/llama3: {contextTokens: 32768, price: {input: 0, output: 0}}
 limits:
   request: {steps: 30, time: 20m}
   day: {tokens: 2000000}
