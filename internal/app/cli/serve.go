@@ -76,7 +76,7 @@ func serveCommand(c *cli) *cobra.Command {
 			return startAgain()
 		},
 	}
-	cmd.Flags().StringVar(&c.flags.Workspace, "workspace", "", "`directory` the agent works in (default ~/lilac, or LILAC_WORKSPACE)")
+	cmd.Flags().StringVar(&c.flags.Workspace, "workspace", "", "`directory` that conversations with a shared workspace work in (default ~/lilac, or LILAC_WORKSPACE)")
 	cmd.Flags().StringVar(&c.flags.Model, "model", "", "`provider/model` that answers (or LILAC_MODEL)")
 	cmd.Flags().StringVar(&c.flags.LogLevel, "log-level", "", "debug, info, warn or error")
 	cmd.Flags().StringVar(&c.flags.LogFormat, "log-format", "", "auto, json or text")

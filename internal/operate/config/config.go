@@ -29,7 +29,7 @@ type Config struct {
 	AllowedHosts   []string                          `json:"allowedHosts,omitempty" jsonschema:"Host names, in addition to loopback, under which browsers may reach the server, for example behind a reverse proxy."`
 	TrustedProxies []string                          `json:"trustedProxies,omitempty" jsonschema:"IP addresses or networks (such as 10.0.0.0/8) of reverse proxies whose Forwarded and X-Forwarded-* headers the server honours. The host that they name must still be in allowedHosts."`
 	DataDir        string                            `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
-	Workspace      string                            `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
+	Workspace      string                            `json:"workspace,omitempty" jsonschema:"The directory that conversations with a shared workspace work in (see workspaces). It must be separate from dataDir."`
 	Workspaces     Workspaces                        `json:"workspaces,omitempty" jsonschema:"Whether conversations share the workspace."`
 	Database       Database                          `json:"database,omitempty" jsonschema:"The database of everything that must survive, except files."`
 	Node           Node                              `json:"node,omitempty" jsonschema:"This process as one of several nodes on a PostgreSQL database."`

@@ -15,7 +15,7 @@ func Environment() []EnvVar {
 		{"LILAC_CONFIG", "", "The configuration file; by default `~/.lilac/config.yaml`, if there is one."},
 		{"LILAC_ADDR", "addr", "The address to listen on; for the other commands, where the server is."},
 		{"LILAC_DATA_DIR", "dataDir", "The data directory."},
-		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
+		{"LILAC_WORKSPACE", "workspace", "The directory that conversations with a shared workspace work in."},
 		{"LILAC_OWN_WORKSPACES", "workspaces.dir", "The directory of the conversations' own workspaces; by default `workspaces` in the data directory."},
 		{"LILAC_HOMES", "workspaces.homes", "The directory of the home directories of commands; by default `homes` in the data directory."},
 		{"LILAC_MEMORY", "memory.dir", "The directory of the agent's notes; by default `memory` in the data directory."},

@@ -189,4 +189,4 @@ func fatalClose(code int) error {
 // errTooManyServers means that the servers of the bot need more connections.
 var errTooManyServers = errors.New("the bot is in too many servers for its connections")
 
-var errBadToken = fault.New(fault.Unauthenticated, "Discord rejected the bot's token. On https://discord.com/developers/applications, select the application, then Bot, then “Reset Token”. Set DISCORD_TOKEN to the new token and restart Lilac.")
+var errBadToken = fault.New(fault.Unauthenticated, "Discord rejected the bot's token. On https://discord.com/developers/applications, select the application, then Bot, then “Reset Token”. Enter the new token in lilac setup, or set DISCORD_TOKEN to it, and restart Lilac.")
