@@ -122,7 +122,7 @@ func TestAnEditThatCannotBeReadNowIsReadLater(t *testing.T) {
 	w.server.EditPart(w.channel, id, "first")
 	w.await("the edit", func() bool {
 		m, err := w.cached(w.channel, id)
-		return err == nil && m.Text == "first"
+		return err == nil && m.Text == "first" && len(w.published(event.AdapterMessageUpdated)) > 0
 	})
 	if got := w.published(event.AdapterMessageUpdated); len(got) != 1 {
 		t.Errorf("%d edits were published", len(got))
