@@ -125,7 +125,7 @@ func (c *postgresConn) statement(query string, parameters []parameter) *postgres
 }
 
 func (c *postgresConn) exec(_ context.Context, query string, args ...any) (Result, error) {
-	if isRollback(query) {
+	if isRollback(query) && c.server != nil {
 		c.failed = nil // the server accepts statements again
 	}
 	if c.failed != nil && c.open {
