@@ -46,6 +46,8 @@ const (
 	codeNoDatabase        = "3D000"
 	codeNoSchema          = "3F000" // there is none, or the user may not use it
 	codeStarting          = "57P03"
+	codeCancelled         = "57014" // by a time limit, or by somebody
+	codeLockTimeout       = "55P03"
 	codeSerialization     = "40001"
 	codeDeadlock          = "40P01"
 	codeUnique            = "23505"
@@ -54,7 +56,7 @@ const (
 	classAuthentication   = "28"
 	classOperator         = "57" // shut down or cancelled by an operator
 	fenceConstraint       = "writers_epoch"
-	messageReadOnly       = "PostgreSQL is read-only: it is a standby, or it has been set so. Point LILAC_DB_URL at the primary."
+	messageReadOnly       = "PostgreSQL is read-only: it is a standby, or it has been set so. Point LILAC_DB_URL at the primary, or make it writable again."
 	messageAnotherProcess = "Another process has taken over the database. This one writes nothing more; it must be stopped or started again."
 )
 
@@ -93,10 +95,14 @@ func postgresFault(err error) error {
 		return unavailable("database_connections", "PostgreSQL accepts no more connections. Raise max_connections or the limit of the user, or end other connections.")
 	case code == codeReadOnly:
 		return unavailable("database_read_only", messageReadOnly)
-	case code == codeNoPrivilege, code == codeNoSchema:
+	case code == codeNoSchema:
+		return unavailable("database_rights", "The schema does not exist, or the user of the database may not use it: "+pgMessage(err)+". Create the schema with CREATE SCHEMA, and choose it with search_path in LILAC_DB_URL. Grant it, with USAGE and CREATE, to the user.")
+	case code == codeNoPrivilege:
 		return unavailable("database_rights", "The user of the database lacks a right: "+pgMessage(err)+". Grant it USAGE and CREATE on the schema, and the ownership of its tables.")
 	case code == codeNoDatabase:
 		return unavailable("database_missing", "PostgreSQL has no such database: "+pgMessage(err)+". Create it with createdb.")
+	case code == codeCancelled, code == codeLockTimeout:
+		return unavailable("database_cancelled", "PostgreSQL has cancelled a statement: "+pgMessage(err)+". If LILAC_DB_URL has a time limit, such as statement_timeout, raise it.")
 	case code == codeStarting, strings.HasPrefix(code, classOperator):
 		return unavailable("database_restarting", "PostgreSQL is being started, stopped or restarted. Lilac tries again.")
 	case strings.HasPrefix(code, classAuthentication):
