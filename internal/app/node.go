@@ -61,7 +61,7 @@ func runNode(ctx context.Context, o Options) (ended error) {
 }
 
 // runTurn waits for the ownership and runs the program until ctx ends or the ownership is
-// lost. In the latter case, another turn may follow.
+// lost. In the latter case, and if the database failed for a while, another turn may follow.
 func runTurn(ctx context.Context, o Options) (again bool, err error) {
 	lease, waited, err := awaitLease(ctx, o)
 	if err != nil {
@@ -87,12 +87,22 @@ func runTurn(ctx context.Context, o Options) (again bool, err error) {
 	if lost == nil && fault.ToWire(err).Code == db.CodeTakenOver {
 		lost = err
 	}
+	passes := lost == nil && db.Passes(err)
 	err = errors.Join(err, lease.Release())
-	if lost != nil && ctx.Err() == nil {
+	if passes { // the database was lost after the lease was taken, before the program was ready
+		select {
+		case <-ctx.Done():
+		case <-time.After(turnPause):
+		}
+	}
+	if (lost != nil || passes) && ctx.Err() == nil {
 		return true, errors.Join(lost, err)
 	}
 	return false, err
 }
+
+// turnPause is the time before another turn if the database failed during the start.
+const turnPause = time.Second
 
 // leaseLost reports whether another process may own the database now.
 func (o *Options) leaseLost() bool { return o.lease != nil && o.lease.Err() != nil }

@@ -123,6 +123,16 @@ func postgresFault(err error) error {
 	return unavailable("database_unreachable", "PostgreSQL cannot be reached. Check that it runs and that LILAC_DB_URL is right.")
 }
 
+// Passes reports whether an error is one of PostgreSQL that may pass without a change here, as during
+// a failover.
+func Passes(err error) bool {
+	switch fault.ToWire(err).Code {
+	case "database_restarting", "database_read_only", "database_unreachable", "database_slow", "database_connections", "database_refused":
+		return true
+	}
+	return false
+}
+
 // CodeTakenOver is the code of the fault of a process whose database belongs to another
 // process now.
 const CodeTakenOver = "taken_over"
