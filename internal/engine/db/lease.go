@@ -277,7 +277,7 @@ func (l *Lease) ask(ctx context.Context, query string, args ...string) ([][][]by
 	}
 	_ = l.engine.write.server.Conn().SetDeadline(time.Time{}) // the context ends it
 	result := l.engine.write.server.ExecParams(ctx, query, values, nil, nil, nil).Read()
-	if result.Err != nil && lost(result.Err) {
+	if result.Err != nil && (lost(result.Err) || pgCode(result.Err) == codeReadOnly) {
 		l.engine.write.lose()
 	}
 	return result.Rows, result.Err

@@ -199,22 +199,59 @@ func postgresConfig(url string, settings map[string]string) (*pgconn.Config, err
 			later[name] = value
 		}
 	}
-	config.AfterConnect = func(ctx context.Context, server *pgconn.PgConn) error { return configure(ctx, server, later) }
+	accepts := config.ValidateConnect                                                 // that of target_session_attrs, or nil
+	config.ValidateConnect = func(ctx context.Context, server *pgconn.PgConn) error { // of each host, until one is accepted
+		if err := configure(ctx, server, later); err != nil || accepts == nil {
+			return err
+		}
+		return accepts(ctx, server)
+	}
 	return config, nil
 }
 
-// configure sets parameters for the rest of a connection.
+// noLimit has parameters with which a provider limits what its users do, each with the version of
+// PostgreSQL that has it first. They would end a migration, a wait for a lock, or the connection of
+// the lease; a server that does not answer is given up after answerWithin.
+var noLimit = map[string]int{"statement_timeout": 0, "lock_timeout": 0, "idle_session_timeout": 14, "transaction_timeout": 17}
+
+// configure sets parameters for the rest of a connection, and refuses a standby: a proxy that does
+// not know yet who the primary is leads there, and would keep the connection for good. What is read
+// there may be old.
 func configure(ctx context.Context, server *pgconn.PgConn, parameters map[string]string) error {
-	var query strings.Builder
+	query := "SELECT pg_is_in_recovery()"
 	var values [][]byte
-	for name, value := range parameters {
+	set := func(name, value string) {
 		values = append(values, []byte(name), []byte(value))
-		fmt.Fprintf(&query, ", set_config($%d, $%d, false)", len(values)-1, len(values))
+		query += fmt.Sprintf(", set_config($%d, $%d, false)", len(values)-1, len(values))
 	}
-	if err := server.ExecParams(ctx, "SELECT 1"+query.String(), values, nil, nil, nil).Read().Err; err != nil {
-		return fmt.Errorf("set the parameters of the connection: %w", err)
+	for name, value := range parameters {
+		set(name, value)
+	}
+	for name, since := range noLimit {
+		if _, chosen := parameters[name]; !chosen && majorVersion(server) >= since {
+			set(name, "0")
+		}
+	}
+	if _, chosen := parameters["synchronous_commit"]; !chosen { // off would lose what was accepted
+		query += ", CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END"
+	}
+	result := server.ExecParams(ctx, query, values, nil, nil, nil).Read()
+	if result.Err != nil {
+		return fmt.Errorf("set the parameters of the connection: %w", result.Err)
+	}
+	if string(result.Rows[0][0]) == "t" {
+		return &fault.Error{Kind: fault.Unavailable, Code: "database_read_only", Message: messageReadOnly}
 	}
 	return nil
+}
+
+// majorVersion returns the version of the server, or 0 if it does not say.
+func majorVersion(server *pgconn.PgConn) int {
+	major, err := strconv.Atoi(digits(server.ParameterStatus("server_version")))
+	if err != nil {
+		return 0
+	}
+	return major
 }
 
 // checkPooler refuses a pooler that gives a connection to another client after each transaction,
@@ -270,10 +307,9 @@ func (e *postgresEngine) dial(ctx context.Context) (*pgconn.PgConn, error) {
 }
 
 func checkServer(server *pgconn.PgConn) error {
-	version := server.ParameterStatus("server_version")
-	if major, err := strconv.Atoi(digits(version)); err == nil && major < postgresMin {
+	if major := majorVersion(server); major > 0 && major < postgresMin {
 		return &fault.Error{Kind: fault.Conflict, Code: "database_version", Message: fmt.Sprintf(
-			"PostgreSQL %s is too old: Lilac needs version %d or later.", version, postgresMin)}
+			"PostgreSQL %s is too old: Lilac needs version %d or later.", server.ParameterStatus("server_version"), postgresMin)}
 	}
 	if encoding := server.ParameterStatus("server_encoding"); encoding != "UTF8" {
 		return &fault.Error{Kind: fault.Conflict, Code: "database_encoding", Message: fmt.Sprintf(

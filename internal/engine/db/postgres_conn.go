@@ -297,6 +297,9 @@ func (c *postgresConn) note(err error) error {
 		c.lose()
 		err = &lostError{err}
 	}
+	if pgCode(err) == codeReadOnly {
+		c.lose() // the next connection may lead to the primary
+	}
 	if c.open {
 		c.failed = err
 	}
