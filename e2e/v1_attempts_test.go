@@ -1,14 +1,9 @@
 package e2e_test
 
 import (
-	"context"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"lilac/internal/testkit/e2e"
 )
@@ -87,29 +82,15 @@ func TestAnAttemptOfV1ThatIsNotCountedIsANewCall(t *testing.T) {
 // The library itself repeats the call while Lilac starts again.
 func TestAnUnmodifiedClientOfOpenAISurvivesAKillOfLilac(t *testing.T) {
 	t.Parallel()
-	modules := os.Getenv(v1ClientsEnv)
-	if modules == "" {
-		t.Skip("needs clients from npm: npm install --prefix DIR openai@7.57.0 ai@7.0.173 @ai-sdk/openai@4.0.118; then set " + v1ClientsEnv + "=DIR")
-	}
+	needV1Clients(t)
 	s, m := startV1(t)
-	dir := t.TempDir()
 	const script = `import OpenAI from 'openai';
 const client = new OpenAI({ baseURL: process.env.BASE_URL, apiKey: process.env.API_KEY, maxRetries: 9 });
 const answer = await client.chat.completions.create({ model: 'lilac', messages: [{ role: 'user', content: 'wait' }] });
 process.stdout.write(answer.choices[0].message.content);
 `
-	if err := os.WriteFile(filepath.Join(dir, "client.mjs"), []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(modules, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "client.mjs")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "BASE_URL=http://"+s.Addr+"/v1", "API_KEY="+v1Key)
-	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd, answer := v1Program(t, s, script), strings.Builder{}
+	cmd.Stdout = &answer
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +98,8 @@ process.stdout.write(answer.choices[0].message.content);
 	s.Kill()
 	close(m.holds)
 	s.Restart()
-	if err := cmd.Wait(); err != nil || stdout.String() != "You said wait" {
-		t.Errorf("the client got %q, %v\n%s", stdout.String(), err, stderr.String())
+	if err := cmd.Wait(); err != nil || answer.String() != "You said wait" {
+		t.Errorf("the client got %q, %v", answer.String(), err)
 	}
 	if n := conversations(s); n != 1 {
 		t.Errorf("the call ran in %d conversations", n)

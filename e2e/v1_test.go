@@ -302,33 +302,43 @@ func TestARepeatedKeyOfV1RunsOnce(t *testing.T) {
 // v1ClientsEnv is a directory with the npm packages openai, ai, and @ai-sdk/openai.
 const v1ClientsEnv = "LILAC_TEST_V1_CLIENTS"
 
-func TestUnmodifiedClientsOfOpenAITalkToLilac(t *testing.T) {
-	t.Parallel()
-	modules := os.Getenv(v1ClientsEnv)
-	if modules == "" {
-		t.Skip("needs clients from npm: npm install --prefix DIR openai@7.57.0 ai@7.0.173 @ai-sdk/openai@4.0.118; then set " + v1ClientsEnv + "=DIR")
-	}
-	s, _ := startV1(t)
-	dir := t.TempDir()
-	script, err := os.ReadFile("testdata/v1clients.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "clients.mjs"), script, 0o600); err != nil {
+// v1Program returns a program for Node.js that uses those packages. It writes its errors to the
+// test's log.
+func v1Program(t *testing.T, s *e2e.Server, script string) *exec.Cmd {
+	t.Helper()
+	modules, dir := os.Getenv(v1ClientsEnv), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "program.mjs"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join(modules, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "clients.mjs")
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "node", "program.mjs")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "BASE_URL=http://"+s.Addr+"/v1", "API_KEY="+v1Key)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	raw, err := cmd.Output()
+	cmd.Stderr = t.Output()
+	return cmd
+}
+
+func needV1Clients(t *testing.T) {
+	t.Helper()
+	if os.Getenv(v1ClientsEnv) == "" {
+		t.Skip("needs clients from npm: npm install --prefix DIR openai@7.57.0 ai@7.0.173 @ai-sdk/openai@4.0.118; then set " + v1ClientsEnv + "=DIR")
+	}
+}
+
+func TestUnmodifiedClientsOfOpenAITalkToLilac(t *testing.T) {
+	t.Parallel()
+	needV1Clients(t)
+	s, _ := startV1(t)
+	script, err := os.ReadFile("testdata/v1clients.mjs")
 	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
+		t.Fatal(err)
+	}
+	raw, err := v1Program(t, s, string(script)).Output()
+	if err != nil {
+		t.Fatal(err)
 	}
 	var got map[string]any
 	if err := json.Unmarshal(raw, &got); err != nil {

@@ -15,6 +15,7 @@ import (
 	"lilac/internal/app/observe"
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
+	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/connlimit"
 	"lilac/internal/serve/forward"
@@ -90,10 +91,7 @@ func runTurn(ctx context.Context, o Options) (again bool, err error) {
 	passes := lost == nil && db.Passes(err)
 	err = errors.Join(err, lease.Release())
 	if passes { // the database was lost after the lease was taken, before the program was ready
-		select {
-		case <-ctx.Done():
-		case <-time.After(turnPause):
-		}
+		delay.Wait(ctx, turnPause)
 	}
 	if (lost != nil || passes) && ctx.Err() == nil {
 		return true, errors.Join(lost, err)

@@ -96,8 +96,8 @@ type loginHandler struct {
 	client func(endpoint *url.URL) *http.Client
 
 	mu sync.Mutex
-	// renewed is when the server refused a token that a new one replaced. If it refuses that one at
-	// once, too, a person has to log in.
+	// renewed is the time at which a new token replaced one that the server had refused. If the server
+	// refuses the new one within a minute, too, a person has to log in.
 	renewed time.Time
 }
 

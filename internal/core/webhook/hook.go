@@ -73,8 +73,8 @@ type Spec struct {
 	BodyOnce bool
 }
 
-// Replayable reports whether who has read a delivery can send it again under another id.
-// The empty form is the default.
+// Replayable reports whether somebody who can read a delivery can send it again under another
+// id. The empty form is the default one.
 func (f Form) Replayable() bool { return !schemes[f].signsTime }
 
 // Hook is a validated webhook.
@@ -114,7 +114,10 @@ func New(s Spec) (Hook, error) {
 	if len(h.key) < MinSecret {
 		return Hook{}, fault.InvalidField("secret", "The secret of the webhook %s is too short. Use at least %d bytes.", s.Name, MinSecret)
 	}
-	return h, h.normalizeHeaders()
+	if err := h.normalizeHeaders(); err != nil {
+		return Hook{}, err
+	}
+	return h, nil
 }
 
 // normalizeHeaders sets the default of Header, and writes all three in canonical form.

@@ -22,10 +22,10 @@ func makeDir(dir string) error {
 		return nil
 	}
 	detail := ""
-	if _, unread := os.Stat(dir); unread == nil && errors.Is(err, fs.ErrPermission) {
-		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be opened as user %d. Run this as its owner, or choose another one with --data.", dir, os.Geteuid())
-	}
 	if errors.Is(err, fs.ErrPermission) {
+		if _, missing := os.Stat(dir); missing == nil {
+			return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be opened as user %d. Run this as its owner, or choose another one with --data.", dir, os.Geteuid())
+		}
 		detail = fmt.Sprintf(" as user %d: change the owner of its parent directory", os.Geteuid())
 	}
 	return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be created%s; choose another one with --data", dir, detail)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -161,88 +159,6 @@ func nodeName() string {
 		host = "unknown"
 	}
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), ulid.Make())
-}
-
-// atStart lists the parameters that poolers accept when a connection begins (PgBouncer's
-// documentation, ignore_startup_parameters), and those that can be set only then.
-var atStart = map[string]bool{
-	"application_name": true, "client_encoding": true, "datestyle": true, "standard_conforming_strings": true, "timezone": true,
-	"options": true, "replication": true,
-}
-
-// postgresConfig reads the URL. The settings are used unless the URL has others. The error does not
-// contain the password.
-func postgresConfig(url string, settings map[string]string) (*pgconn.Config, error) {
-	config, err := pgconn.ParseConfig(url)
-	if err != nil {
-		var parse *pgconn.ParseConfigError
-		if errors.As(err, &parse) { // its text has the URL without the password
-			return nil, fault.Wrap(fault.Invalid, err, "LILAC_DB_URL is not the address of a PostgreSQL database; it looks like postgres://user:password@host/name")
-		}
-		return nil, fault.New(fault.Invalid, "LILAC_DB_URL cannot be used.")
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectWithin
-	}
-	all := map[string]string{
-		"application_name": "lilac", "client_encoding": "UTF8",
-		"idle_in_transaction_session_timeout": strconv.FormatInt(idleInTransaction.Milliseconds(), 10),
-	}
-	maps.Copy(all, settings)
-	maps.Copy(all, config.RuntimeParams)
-	config.RuntimeParams = map[string]string{}
-	later := map[string]string{}
-	for name, value := range all {
-		if atStart[strings.ToLower(name)] {
-			config.RuntimeParams[name] = value
-		} else {
-			later[name] = value
-		}
-	}
-	accepts := config.ValidateConnect                                                 // that of target_session_attrs, or nil
-	config.ValidateConnect = func(ctx context.Context, server *pgconn.PgConn) error { // of each host, until one is accepted
-		if err := configure(ctx, server, later); err != nil || accepts == nil {
-			return err
-		}
-		return accepts(ctx, server)
-	}
-	return config, nil
-}
-
-// noLimit has parameters with which a provider limits what its users do, each with the version of
-// PostgreSQL that has it first. They would end a migration, a wait for a lock, or the connection of
-// the lease; a server that does not answer is given up after answerWithin.
-var noLimit = map[string]int{"statement_timeout": 0, "lock_timeout": 0, "idle_session_timeout": 14, "transaction_timeout": 17}
-
-// configure sets parameters for the rest of a connection, and refuses a standby: a proxy that does
-// not know yet who the primary is leads there, and would keep the connection for good. What is read
-// there may be old.
-func configure(ctx context.Context, server *pgconn.PgConn, parameters map[string]string) error {
-	query := "SELECT pg_is_in_recovery()"
-	var values [][]byte
-	set := func(name, value string) {
-		values = append(values, []byte(name), []byte(value))
-		query += fmt.Sprintf(", set_config($%d, $%d, false)", len(values)-1, len(values))
-	}
-	for name, value := range parameters {
-		set(name, value)
-	}
-	for name, since := range noLimit {
-		if _, chosen := parameters[name]; !chosen && majorVersion(server) >= since {
-			set(name, "0")
-		}
-	}
-	if _, chosen := parameters["synchronous_commit"]; !chosen { // off would lose what was accepted
-		query += ", CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END"
-	}
-	result := server.ExecParams(ctx, query, values, nil, nil, nil).Read()
-	if result.Err != nil {
-		return fmt.Errorf("set the parameters of the connection: %w", result.Err)
-	}
-	if string(result.Rows[0][0]) == "t" {
-		return &fault.Error{Kind: fault.Unavailable, Code: "database_read_only", Message: messageReadOnly}
-	}
-	return nil
 }
 
 // majorVersion returns the version of the server, or 0 if it does not say.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 )
 
 // A Secret is a string that hides its value from printers, encoders, and loggers.
@@ -40,3 +41,11 @@ func (s *Secret) UnmarshalText(text []byte) error {
 
 // LogValue returns String, so that loggers don't write the secret.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// placeholders are the keys that the documents of servers without keys tell people to enter (Ollama,
+// LM Studio, llama.cpp).
+var placeholders = []string{"ollama", "lm-studio", "llama.cpp", "not-needed"}
+
+// IsPlaceholder reports whether a key is an ordinary word, which texts may contain, instead of a
+// secret.
+func IsPlaceholder(key string) bool { return slices.Contains(placeholders, key) }

@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/setting"
 )
 
 // Codes of faults that callers treat specially.
@@ -28,10 +29,6 @@ const (
 
 // maxQuote bounds what a message quotes of a provider's sentence, in characters.
 const maxQuote = 400
-
-// minKey is the length from which keys are removed from messages. Shorter ones are words that
-// servers without keys are given, such as "ollama".
-const minKey = 8
 
 // Refusal builds the error of an HTTP response whose status is not 200.
 func Refusal(status int, header http.Header, body []byte, now time.Time) ProviderError {
@@ -237,7 +234,7 @@ func quote(message string) string {
 // redact makes a provider's text fit for people and logs: without the key, on one line,
 // and of bounded length. Some providers quote the key.
 func (w *Endpoint) redact(s string, limit int) string {
-	if len(w.Key) >= minKey {
+	if w.Key != "" && !setting.IsPlaceholder(w.Key) {
 		s = strings.ReplaceAll(s, w.Key, "***")
 	}
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")

@@ -63,6 +63,10 @@ func TestServersAreNamedByTheirHost(t *testing.T) {
 	if got := e.Fault(llm.ProviderError{Status: 500, Message: "ollama is busy"}).Error(); !strings.Contains(got, "ollama is busy") {
 		t.Errorf("a key that is a word is removed: %q", got)
 	}
+	_, e = llm.Options{Provider: "openai", APIKey: "s3cret", Model: "m"}.Endpoint("openai", "OpenAI")
+	if got := e.Fault(llm.ProviderError{Status: 500, Message: "s3cret is busy"}).Error(); strings.Contains(got, "s3cret") {
+		t.Errorf("a short key is shown: %q", got)
+	}
 }
 
 func TestPriceLookup(t *testing.T) {

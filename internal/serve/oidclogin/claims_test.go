@@ -108,7 +108,7 @@ func TestAFailureSaysWhy(t *testing.T) {
 	}
 }
 
-// follow lets the browser go to the provider, and returns what comes back.
+// follow visits the provider as a browser does, and returns the query with which it comes back.
 func follow(t *testing.T, address string) url.Values {
 	t.Helper()
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -266,7 +266,7 @@ func (p *Provider) complete(c claims) bool {
 	return c.Email != "" && len(c.Verified) > 0 && c.Name != "" && (len(c.Groups) > 0 || len(p.o.Groups) == 0)
 }
 
-// add fills in what is missing. An address and the word about it stay together.
+// add fills in the claims that are missing. An address and its verification stay together.
 func (c *claims) add(more claims) {
 	if more.Email != "" && (c.Email == "" || len(c.Verified) == 0) {
 		c.Email, c.Verified = more.Email, more.Verified

@@ -133,15 +133,13 @@ func (h *Handler) accept(ctx context.Context, client Client, model Model, in con
 			return err
 		}
 		out = run{SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, BodyHash: a.hash, At: h.o.Now().UnixMilli(), After: after}
-		if a.safe() {
-			prior, err := h.remember(tx, a, out)
-			if err != nil {
-				return err
-			}
-			if prior != nil {
-				out = *prior
-				return nil
-			}
+		prior, err := h.remember(tx, a, out)
+		if err != nil {
+			return err
+		}
+		if prior != nil {
+			out = *prior
+			return nil
 		}
 		if err := checkQuestion(s, query); err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// attemptHeader is the number with which OpenAI's libraries count how often they have repeated a
-// call by themselves. They send no Idempotency-Key.
+// attemptHeader is the header in which OpenAI's libraries count their repetitions of a call. They
+// repeat failed calls by themselves, and send no Idempotency-Key.
 const attemptHeader = "X-Stainless-Retry-Count"
 
 // attemptAge bounds the time between a call and its repetition: the libraries wait ten minutes for
@@ -63,7 +63,7 @@ func (a attempt) safe() bool { return a.key != "" || a.counted }
 
 func (a attempt) countedID() string { return a.client + ":" + a.hash }
 
-// remember stores a call, or returns the one that it repeats.
+// remember stores a call that can be recognized, or returns the one that it repeats.
 func (h *Handler) remember(tx *db.Tx, a attempt, now run) (*run, error) {
 	value, err := json.Marshal(now)
 	if err != nil {

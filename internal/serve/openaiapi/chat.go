@@ -155,13 +155,15 @@ func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, a attempt, 
 		role = ""
 		return chunk(chatChoice{Delta: &delta})
 	}})
-	if (err != nil || out.err != nil) && !s.begun {
-		return h.failed(w, r, a, run, err, out.err)
-	}
-	if err = cmp.Or(err, out.err); err != nil {
-		_, body := errorOf(err)
-		_ = s.data("", body) // a client that is gone needs none
-		return nil
+	if failure := cmp.Or(err, out.err); failure != nil {
+		if !s.begun {
+			return h.failed(w, r, a, run, err, out.err)
+		}
+		_, body := errorOf(failure)
+		if s.data("", body) == nil && err == nil {
+			h.delivered(w, r, a, run)
+		}
+		return nil // a client that is gone needs no error
 	}
 	if err := chunk(chatChoice{Delta: &chatDelta{Role: role}, FinishReason: &finished}); err != nil {
 		return nil // the client is gone

@@ -201,7 +201,7 @@ func divide(messages []message, instructions, field string) (out conversation, e
 		switch {
 		case m.Type == "item_reference":
 			out.reference = m.ID
-			said = append(said, message{Role: "assistant"}) // what is before it is not new
+			said = append(said, message{Role: "assistant"}) // the messages before it are not new
 		case m.Type == "reasoning": // of another model: it has no words for this one
 		case m.Type != "" && m.Type != "message":
 			return out, fault.InvalidField(fmt.Sprintf("%s[%d].type", field, i), "Entries of the type %q are not supported: Lilac's tools are its own.", m.Type)

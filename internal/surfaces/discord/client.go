@@ -121,8 +121,7 @@ type refusedError struct {
 	// codes).
 	Code    int    `json:"code"`
 	Message string `json:"message"`
-	// Fields says what is wrong with which field of the body ("API Reference", error
-	// messages).
+	// Fields has the mistakes in each field of the body ("API Reference", error messages).
 	Fields any `json:"errors"`
 	// foreign reports that the response is not Discord's: a proxy or the network in
 	// front of Discord made it, or there is no API at the address. Discord has a code

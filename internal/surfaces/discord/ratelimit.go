@@ -257,7 +257,10 @@ func retryAfter(h http.Header) (time.Duration, bool) {
 	if after, ok := seconds(h, "Retry-After"); ok {
 		return after, true
 	}
-	return bannedPause, !strings.HasPrefix(h.Get("Content-Type"), "application/json")
+	if strings.HasPrefix(h.Get("Content-Type"), "application/json") {
+		return 0, false
+	}
+	return bannedPause, true
 }
 
 // seconds parses a header that holds seconds; anything above a day is invalid.

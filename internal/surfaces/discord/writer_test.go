@@ -99,7 +99,7 @@ func refusals(t *testing.T) {
 		{discordtest.UnknownMessage, fault.NotFound, fault.NotFound},
 		{discordtest.OldEdits, fault.Conflict, fault.Conflict},
 		{discordtest.Fault{Status: http.StatusServiceUnavailable}, fault.Unavailable, fault.Unavailable},
-		// A proxy answers while what is behind it starts: that does not mean that the message is gone, or
+		// A proxy answers for a server that is starting. That does not mean that the message is gone, or
 		// that the bot may not write.
 		{discordtest.Fault{Status: http.StatusNotFound, Page: "404 page not found"}, fault.Unavailable, fault.Unavailable},
 		{discordtest.Fault{Status: http.StatusNotFound, Message: "404: Not Found"}, fault.Unavailable, fault.Unavailable},

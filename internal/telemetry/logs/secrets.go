@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/setting"
 )
 
 // Redacted replaces secrets.
@@ -24,10 +25,6 @@ const (
 	// more; the oldest is dropped.
 	maxSecrets = 256
 )
-
-// placeholders are the keys that people are told to give to servers without keys (Ollama, LM Studio,
-// llama.cpp). They are ordinary words, which answers may contain.
-var placeholders = []string{"ollama", "lm-studio", "llama.cpp", "not-needed"}
 
 // shapes match texts that look like secrets: authorization headers, passwords in
 // URLs, query parameters, Discord's interaction and webhook tokens in paths, API keys
@@ -63,7 +60,7 @@ func (s *Secrets) Add(values ...string) {
 	defer s.mu.Unlock()
 	for _, v := range values {
 		v = strings.TrimSpace(v)
-		if len(v) >= minSecret && !slices.Contains(placeholders, v) && !slices.Contains(s.values, v) {
+		if len(v) >= minSecret && !setting.IsPlaceholder(v) && !slices.Contains(s.values, v) {
 			s.values = append(s.values, v)
 		}
 	}

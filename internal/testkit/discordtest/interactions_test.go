@@ -33,17 +33,24 @@ func (c *client) interaction(n int) (i discord.Interaction) {
 	return i
 }
 
+// sendButton sends a message with the button "stop:1".
+func (c *client) sendButton(channel string) *discord.Message {
+	c.t.Helper()
+	m := safe("thinking")
+	m.Components = []discord.LayoutComponent{discord.NewActionRow(discord.NewDangerButton("Stop", "stop:1"))}
+	sent, err := c.CreateMessage(id(channel), m)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return sent
+}
+
 func TestAButtonIsPressedAndAnswered(t *testing.T) {
 	inFakeTime(t, discordtest.Options{}, func(t *testing.T, s *discordtest.Server) {
 		ann := s.User("ann")
 		channel := s.Channel(s.Guild("home", ann), "general")
 		c := connect(t, s)
-		m := safe("thinking")
-		m.Components = []discord.LayoutComponent{discord.NewActionRow(discord.NewDangerButton("Stop", "stop:1"))}
-		sent, err := c.CreateMessage(id(channel), m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sent := c.sendButton(channel)
 		acknowledge := discord.InteractionResponse{Type: discord.InteractionResponseTypeDeferredUpdateMessage}
 		pressed := s.Press(channel, sent.ID.String(), ann.ID, "stop:1")
 		i, fine := c.interaction(0).(discord.ComponentInteraction)
@@ -231,12 +238,7 @@ func TestAResponseIsDescribedWhereTheClientAsksForThat(t *testing.T) {
 		ann := s.User("ann")
 		channel := s.Channel(s.Guild("home", ann), "general")
 		c := connect(t, s)
-		m := safe("thinking")
-		m.Components = []discord.LayoutComponent{discord.NewActionRow(discord.NewDangerButton("Stop", "stop:1"))}
-		sent, err := c.CreateMessage(id(channel), m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sent := c.sendButton(channel)
 		for n, want := range []string{"told", "changed"} {
 			response := discord.InteractionResponse{Type: discord.InteractionResponseTypeCreateMessage, Data: safe(want)}
 			if want == "changed" {

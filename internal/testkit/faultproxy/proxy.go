@@ -33,6 +33,7 @@ type faults struct {
 	reset      bool          // connections are reset when they carry data
 	silent     bool          // nothing is passed on in either direction
 	ignoreNext bool          // the next connection is accepted and never served
+	closeAfter int           // the connection of this number from now is closed at once; 0 is none
 	loseAnswer bool          // the next answer is lost and its connection closed
 	loseAfter  []byte        // a request with this text sets loseAnswer
 	loseOne    bool          // after one lost answer, loseAnswer and loseAfter end
@@ -103,6 +104,9 @@ func (p *Proxy) Limit(bytesPerSecond int64) { p.set(func() { p.faults.rate = byt
 
 // IgnoreNext accepts the next connection and never serves it.
 func (p *Proxy) IgnoreNext() { p.set(func() { p.faults.ignoreNext = true }) }
+
+// CloseAfter closes one later connection at once: the one after n others.
+func (p *Proxy) CloseAfter(n int) { p.set(func() { p.faults.closeAfter = n + 1 }) }
 
 // IgnoredOne reports whether no connection is left to be ignored.
 func (p *Proxy) IgnoredOne() bool { return !p.fault().ignoreNext }
@@ -182,7 +186,13 @@ func (p *Proxy) accept(listener net.Listener) {
 		p.mu.Lock()
 		server, ignore := p.server, p.faults.ignoreNext
 		p.faults.ignoreNext = false
+		closes := p.faults.closeAfter == 1
+		p.faults.closeAfter = max(p.faults.closeAfter-1, 0)
 		p.mu.Unlock()
+		if closes {
+			_ = client.Close()
+			continue
+		}
 		if ignore {
 			if !p.track(client) {
 				_ = client.Close()

@@ -111,6 +111,21 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+func TestCloseAfterClosesOneConnection(t *testing.T) {
+	p := faultproxy.Start(t, echo(t))
+	p.CloseAfter(1)
+	for n, want := range []string{"x", "", "x"} {
+		c, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if got, err := ask(c, "x", 10*time.Second); got != want {
+			t.Errorf("connection %d: %q, %v; want %q", n, got, err, want)
+		}
+	}
+}
+
 func TestIgnoreNextServesOnlyLaterConnections(t *testing.T) {
 	p := faultproxy.Start(t, echo(t))
 	p.IgnoreNext()
