@@ -309,10 +309,18 @@ func (d *decision) cancel(c Cancel) {
 	}
 }
 
-// requeue makes prompts of messages that were too late for their run.
+// requeue makes prompts of messages that were too late for their run. They belong to what the
+// run was about, so a person's message comes before the prompts that wait already.
 func (d *decision) requeue(requestID string, pending []PendingMessage, unusable []string) {
+	next := 0
 	for _, p := range pending {
+		waiting := len(d.Queue)
 		id := d.enqueue(p, requestID, append([]string{requestID}, unusable...))
+		if len(d.Queue) > waiting && p.Rule == "" {
+			added := d.Queue[waiting]
+			d.Queue = slices.Insert(d.Queue[:waiting], next, added)
+			next++
+		}
 		d.emit(MoveMessage{RequestID: id, MessageID: p.MessageID})
 	}
 	d.announceQueued()

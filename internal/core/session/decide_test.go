@@ -99,6 +99,13 @@ func TestDecide(t *testing.T) {
 			session.StepBoundary{RequestID: "web:s:r1"},
 			[]string{"apply web:s:r1 m2 steer"},
 		},
+		{
+			"steers that the run did not read come before prompts that wait",
+			with(steered, msg("p1", "web:s:p1", event.Prompt), msg("m3", "web:s:r1", event.Steer),
+				session.Cancel{RequestID: "web:s:r1"}, session.Ended{RequestID: "web:s:r1", State: event.StateCancelled}),
+			session.WouldEnd{RequestID: "web:s:m2"},
+			[]string{"state web:s:m2 done", "start web:s:m3", "state web:s:m3 running", "apply web:s:m3 m3 prompt"},
+		},
 		{"steer is taken once", with(steered, session.StepBoundary{RequestID: "web:s:r1"}), session.StepBoundary{RequestID: "web:s:r1"}, nil},
 		{
 			"steer as the run ends keeps it going", steered,

@@ -29,7 +29,8 @@ type world struct {
 	applied   map[string]string
 	discarded map[string]bool
 	joined    map[string]string // request that a message joined while it waited
-	created   []string
+	created   []string          // in the order in which they must start
+	unread    int               // the requests of this decision for messages that their run did not read
 	started   []string
 	ended     map[string]event.RequestState
 	stopped   map[string]bool // requests with an accepted cancel
@@ -72,6 +73,7 @@ func (w *world) do(in session.Input) {
 		hold = in.NoSlot
 	}
 	was := w.state
+	w.unread = 0
 	var effects []session.Effect
 	w.state, effects = w.decide(w.state, in, time.Time{})
 	if m, ok := in.(session.Message); ok {
@@ -116,7 +118,15 @@ func (w *world) check(in session.Input, e session.Effect) {
 		if slices.Contains(w.created, e.RequestID) {
 			w.fail("request %s is made twice", e.RequestID)
 		}
-		w.created = append(w.created, e.RequestID)
+		at := len(w.created)
+		if w.joined[e.MessageID] != "" && w.message(e.MessageID).Rule == "" {
+			waits := func(id string) bool { return !slices.Contains(w.started, id) && w.ended[id] == "" }
+			if first := slices.IndexFunc(w.created, waits); first >= 0 {
+				at = first + w.unread
+			}
+			w.unread++
+		}
+		w.created = slices.Insert(w.created, at, e.RequestID)
 	case session.StoreMessage:
 		if w.state.Active != nil && w.state.Active.RequestID == e.RequestID {
 			w.joined[e.MessageID] = e.RequestID
