@@ -58,7 +58,7 @@ func openHomes(dir, workspace string, before func(string, time.Time) (bool, erro
 }
 
 func (h *homes) open(workspace string) error {
-	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+	if err := osfile.MkdirAll(h.dir, 0o700); err != nil {
 		return err
 	}
 	if err := h.removePartial(); err != nil {
@@ -124,7 +124,7 @@ func (h *homes) of(sessionID string) (string, error) {
 // ofServer returns the home of an MCP server, and creates it for the first start.
 func (h *homes) ofServer(name string) (string, error) {
 	home := filepath.Join(h.dir, "m-"+name)
-	if err := os.MkdirAll(home, 0o700); err != nil {
+	if err := osfile.MkdirAll(home, 0o700); err != nil {
 		return "", fault.Wrap(fault.Unavailable, err, "The home directory of the MCP server %s cannot be created.", name)
 	}
 	return home, nil
@@ -181,7 +181,7 @@ func keepSettings(home, to string) error {
 				return err
 			}
 			if d.IsDir() {
-				return os.MkdirAll(filepath.Join(to, filepath.FromSlash(name)), 0o700)
+				return osfile.MkdirAll(filepath.Join(to, filepath.FromSlash(name)), 0o700)
 			}
 			info, err := d.Info()
 			if err != nil || !info.Mode().IsRegular() || info.Size() > min(maxLegacyFile, room) {

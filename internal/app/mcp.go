@@ -20,6 +20,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/health"
 )
@@ -161,7 +162,7 @@ func TestMCP(ctx context.Context, cfg *config.Config, key string) (out MCPTrial,
 		return out, fmt.Errorf("make a directory for the test: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := os.MkdirAll(cfg.Workspace, 0o700); err != nil {
+	if err := osfile.MkdirAll(cfg.Workspace, 0o700); err != nil {
 		return out, fmt.Errorf("make the workspace: %w", err)
 	}
 	box := sandbox.Start(ctx, sandbox.Mode(cfg.Sandbox.Mode))

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/osfile"
 )
 
 // sessionDirs is a directory with one directory for each session.
@@ -32,7 +33,7 @@ func (d sessionDirs) path(sessionID string) string {
 // make returns the directory of a session, and creates it if it is missing.
 func (d sessionDirs) make(sessionID string) (string, error) {
 	dir := d.path(sessionID)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := osfile.MkdirAll(dir, 0o700); err != nil {
 		return "", fault.Wrap(fault.Unavailable, err, "The directory of the session cannot be created.")
 	}
 	return dir, nil

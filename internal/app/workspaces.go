@@ -3,13 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
 )
@@ -24,7 +24,7 @@ type workspaces struct{ *base }
 func (b *base) openWorkspaces() (sessionDirs, error) {
 	dir := config.WorkspacesDir(b.Config)
 	// Other users of the machine must not read the agent's files.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := osfile.MkdirAll(dir, 0o700); err != nil {
 		return sessionDirs{}, fmt.Errorf("make the directory of workspaces: %w", err)
 	}
 	// The sandbox shows a workspace at its real path.
@@ -50,7 +50,7 @@ func (w workspaces) create(sessionID string) error {
 	if sessionID == "" {
 		return nil
 	}
-	if err := os.MkdirAll(w.dir(sessionID), 0o700); err != nil {
+	if err := osfile.MkdirAll(w.dir(sessionID), 0o700); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "The workspace of the conversation cannot be created.")
 	}
 	return nil

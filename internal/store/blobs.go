@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // BlobPrefix is the prefix of every reference to a blob. The hexadecimal SHA-256 of the
@@ -52,7 +53,7 @@ func BlobsDir(dataDir string) string { return filepath.Join(dataDir, blobsDir) }
 // OpenBlobs opens the blob store in a directory, and creates the directory if necessary.
 // bucket is nil, or the bucket that has all blobs. A maxSize of zero means [DefaultMaxBlob].
 func OpenBlobs(dir string, bucket Bucket, maxSize int64) (*Blobs, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := osfile.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob directory: %w", err)
 	}
 	if maxSize <= 0 {
@@ -94,7 +95,7 @@ func (b *Blobs) keep(name string, data []byte) error {
 		return wrap("renew blob", os.Chtimes(filepath.Join(b.dir, name[:2], name), now, now))
 	}
 	dir := filepath.Join(b.dir, name[:2])
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := osfile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make blob directory: %w", err)
 	}
 	if err := writeSynced(dir, name, data); err != nil {
@@ -173,6 +174,9 @@ func writeSynced(dir, name string, data []byte) (err error) {
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
+	if info, err := os.Stat(dir); err == nil {
+		osfile.Adopt(f, info)
+	}
 	if _, err := f.Write(data); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/store"
 )
 
@@ -94,5 +96,41 @@ func TestBlobs(t *testing.T) {
 		if _, err := b.Get(ctx, ref); fault.KindOf(err) != want {
 			t.Errorf("%q: %v, want %s", ref, err, want)
 		}
+	}
+}
+
+// A command that root runs on a service's data must not keep the service from its files.
+func TestABlobThatRootStoresBelongsToTheOwnerOfTheDirectory(t *testing.T) {
+	if !osfile.HasModes || os.Geteuid() != 0 {
+		t.Skip("only root can give something away: run this test as root")
+	}
+	dir := t.TempDir()
+	if err := os.Chown(dir, 61234, 61234); err != nil {
+		t.Fatal(err)
+	}
+	b, err := store.OpenBlobs(store.BlobsDir(dir), nil, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Put(t.Context(), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		seen++
+		if uid, gid, _ := osfile.Owner(info); uid != 61234 || gid != 61234 {
+			t.Errorf("%s belongs to %d:%d, want 61234", path, uid, gid)
+		}
+		return nil
+	})
+	if err != nil || seen != 4 { // the data directory, two directories of blobs, and the blob
+		t.Errorf("%d files, %v, want 4", seen, err)
 	}
 }

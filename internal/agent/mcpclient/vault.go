@@ -141,7 +141,7 @@ func (v *Vault) box(create bool) (cipher.AEAD, error) {
 
 // newKey makes a key. Of two processes, one wins.
 func (v *Vault) newKey() ([]byte, error) {
-	if err := os.MkdirAll(filepath.Dir(v.KeyFile), 0o700); err != nil {
+	if err := osfile.MkdirAll(filepath.Dir(v.KeyFile), 0o700); err != nil {
 		return nil, err
 	}
 	key := make([]byte, keyBytes)
@@ -149,6 +149,9 @@ func (v *Vault) newKey() ([]byte, error) {
 	f, err := os.OpenFile(v.KeyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
+	}
+	if info, err := os.Stat(filepath.Dir(v.KeyFile)); err == nil {
+		osfile.Adopt(f, info) // the operator's root may log in, and the service reads it
 	}
 	_, err = f.Write(key)
 	return key, errors.Join(err, f.Sync(), f.Close())
