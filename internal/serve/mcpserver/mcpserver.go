@@ -70,6 +70,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": wire}) // a client that is gone needs no answer
 		return
 	}
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold streams back
 	h.http.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passKey{}, pass)))
 }
 

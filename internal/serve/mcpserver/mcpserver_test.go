@@ -3,6 +3,7 @@ package mcpserver_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -69,13 +70,17 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// bearer adds a token to each request.
+// bearer adds a token to each request, and refuses a stream that nginx would hold back.
 type bearer string
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+string(b))
-	return http.DefaultTransport.RoundTrip(r)
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") && response.Header.Get("X-Accel-Buffering") != "no" {
+		return nil, errors.Join(errors.New("the stream lacks X-Accel-Buffering: no"), response.Body.Close())
+	}
+	return response, err
 }
 
 func (w world) connect(t *testing.T, token string, show func(string), revision string) (*mcp.ClientSession, error) {
