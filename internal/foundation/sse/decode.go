@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -13,10 +12,6 @@ import (
 // DefaultMaxEvent is the default size limit of an event, in bytes. It is large because some
 // servers send whole tool inputs or files in one event.
 const DefaultMaxEvent = 8 << 20
-
-// readBuffer is the size of the read buffer, in bytes. It is small because a process may read
-// a thousand streams at once, and the connections have their own buffers.
-const readBuffer = 1 << 10
 
 // ErrTooLarge is the error for an event or a line that exceeds the decoder's limit.
 var ErrTooLarge = errors.New("event is too large")
@@ -35,14 +30,11 @@ type Event struct {
 
 // A Decoder reads an event stream.
 type Decoder struct {
-	r      *bufio.Reader
+	lines  *LineReader
 	max    int
 	lastID string
 	seenID string // value of lastID at the last empty line
-	line   []byte
 	data   []byte
-	begun  bool
-	skipLF bool // the last line ended with CR; an LF that follows belongs to it
 	err    error
 }
 
@@ -52,7 +44,7 @@ func NewDecoder(r io.Reader, maxEvent int) *Decoder {
 	if maxEvent <= 0 {
 		maxEvent = DefaultMaxEvent
 	}
-	return &Decoder{r: bufio.NewReaderSize(r, readBuffer), max: maxEvent}
+	return &Decoder{lines: NewLineReader(r, maxEvent+len("data: ")), max: maxEvent}
 }
 
 // Next returns the next event that has data. At the end of the stream, it returns [io.EOF],
@@ -80,7 +72,7 @@ func (d *Decoder) next() (Event, error) {
 	d.data = d.data[:0]
 	hasData := false
 	for {
-		line, err := d.readLine()
+		line, err := d.lines.Next()
 		if err != nil {
 			return Event{}, err
 		}
@@ -124,48 +116,4 @@ func cutField(line []byte) (name, value []byte) {
 		value = value[1:]
 	}
 	return name, value
-}
-
-var byteOrderMark = []byte("\xef\xbb\xbf")
-
-// readLine returns the next line without its line ending. After a CR it returns at once: in a
-// live stream, the next byte, which may be an LF, can arrive much later.
-func (d *Decoder) readLine() ([]byte, error) {
-	d.line = d.line[:0]
-	for {
-		if d.r.Buffered() == 0 {
-			if _, err := d.r.Peek(1); err != nil {
-				return nil, err
-			}
-		}
-		buf, _ := d.r.Peek(d.r.Buffered())
-		if d.skipLF {
-			d.skipLF = false
-			if buf[0] == '\n' {
-				_, _ = d.r.Discard(1)
-				continue
-			}
-		}
-		i := bytes.IndexAny(buf, "\r\n")
-		n := i
-		if i < 0 {
-			n = len(buf)
-		}
-		if len(d.line)+n > d.max+len("data: ") {
-			return nil, fmt.Errorf("read line of more than %d bytes: %w", d.max, ErrTooLarge)
-		}
-		d.line = append(d.line, buf[:n]...)
-		if i < 0 {
-			_, _ = d.r.Discard(n)
-			continue
-		}
-		d.skipLF = buf[i] == '\r'
-		_, _ = d.r.Discard(n + 1)
-		line := d.line
-		if !d.begun {
-			d.begun = true
-			line = bytes.TrimPrefix(line, byteOrderMark)
-		}
-		return line, nil
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/sse"
 )
 
 // Endpoint calls one provider over HTTP and reads the stream of its answer.
@@ -138,7 +139,7 @@ func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, 
 			return w.noEvents(resp, events)
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, errTooLarge):
+		case errors.Is(err, sse.ErrTooLarge):
 			return w.badAnswer(err)
 		case err != nil && context.Cause(ctx) == errSilent:
 			return w.connectionError(ctx, err, "")

@@ -1,25 +1,20 @@
 package llm
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
+	"lilac/internal/foundation/sse"
 )
 
 // maxEvent bounds one event: some servers send a whole tool input in one event.
 const maxEvent = 8 << 20
 
-// readBuffer is small because a process may read a thousand streams at once.
-const readBuffer = 1 << 10
-
 // maxPlain bounds the line of text that is kept for an error.
 const maxPlain = 1 << 10
-
-// errTooLarge is the error of an event or a line over maxEvent.
-var errTooLarge = errors.New("event is too large")
 
 // streamReader reads the events of a response of a model. It detects the format instead of
 // trusting the declared content type:
@@ -32,8 +27,7 @@ var errTooLarge = errors.New("event is too large")
 // Unlike package sse, it may end an event at the next data field, because it knows that
 // data is JSON or the marker [DONE].
 type streamReader struct {
-	r       *bufio.Reader
-	line    []byte
+	lines   *sse.LineReader
 	data    []byte
 	hasData bool
 	raw     bool // data holds JSON that came without a field name
@@ -41,13 +35,11 @@ type streamReader struct {
 	hasHeld bool
 	html    bool   // the response begins like a web page
 	plain   string // the first line that is neither a field nor JSON
-	begun   bool
-	skipLF  bool // the last line ended in CR; an LF that follows belongs to it
 	events  int
 }
 
 func newStreamReader(r io.Reader) *streamReader {
-	return &streamReader{r: bufio.NewReaderSize(r, readBuffer)}
+	return &streamReader{lines: sse.NewLineReader(r, maxEvent+len("data: "))}
 }
 
 // next returns the data of the next event, which is valid until the next call. It returns
@@ -108,7 +100,7 @@ func (s *streamReader) event() ([]byte, error) {
 
 func (s *streamReader) add(line []byte) error {
 	if len(s.data)+len(line)+1 > maxEvent {
-		return fmt.Errorf("read event of more than %d bytes: %w", maxEvent, errTooLarge)
+		return fmt.Errorf("read event of more than %d bytes: %w", maxEvent, sse.ErrTooLarge)
 	}
 	if s.hasData {
 		s.data = append(s.data, '\n')
@@ -120,59 +112,17 @@ func (s *streamReader) add(line []byte) error {
 // hold keeps a line for the next event.
 func (s *streamReader) hold(line []byte) { s.held, s.hasHeld = append(s.held[:0], line...), true }
 
-// nextLine returns the next line without its end (LF, CRLF, or CR), also the last one if
-// it has none. It returns a line that ends in CR at once, because in a live stream an LF
-// may follow much later.
+// nextLine returns the next line, also the last one if it has no end.
 func (s *streamReader) nextLine() ([]byte, error) {
 	if s.hasHeld {
 		s.hasHeld = false
 		return s.held, nil
 	}
-	s.line = s.line[:0]
-	for {
-		if s.r.Buffered() == 0 {
-			if _, err := s.r.Peek(1); err != nil {
-				if errors.Is(err, io.EOF) && len(s.line) > 0 {
-					return s.cleanLine(), nil
-				}
-				return nil, err
-			}
-		}
-		buf, _ := s.r.Peek(s.r.Buffered())
-		if s.skipLF {
-			s.skipLF = false
-			if buf[0] == '\n' {
-				_, _ = s.r.Discard(1)
-				continue
-			}
-		}
-		i := bytes.IndexAny(buf, "\r\n")
-		n := i
-		if i < 0 {
-			n = len(buf)
-		}
-		if len(s.line)+n > maxEvent+len("data: ") {
-			return nil, fmt.Errorf("read line of more than %d bytes: %w", maxEvent, errTooLarge)
-		}
-		s.line = append(s.line, buf[:n]...)
-		if i < 0 {
-			_, _ = s.r.Discard(n)
-			continue
-		}
-		s.skipLF = buf[i] == '\r'
-		_, _ = s.r.Discard(n + 1)
-		return s.cleanLine(), nil
+	line, err := s.lines.Next()
+	if errors.Is(err, io.EOF) && len(line) > 0 {
+		err = nil
 	}
-}
-
-var byteOrderMark = []byte("\xef\xbb\xbf")
-
-func (s *streamReader) cleanLine() []byte {
-	if !s.begun {
-		s.begun = true
-		return bytes.TrimPrefix(s.line, byteOrderMark)
-	}
-	return s.line
+	return line, err
 }
 
 // cutField splits a line of an event at its first colon. It reports false for a line that
