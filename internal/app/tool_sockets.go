@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"lilac/internal/agent/builtin"
 	"lilac/internal/agent/rundir"
@@ -63,7 +64,7 @@ func (s *toolSockets) listen(ctx context.Context, cfg *config.Config, addr strin
 	if s.endpoint, err = toolserver.Listen(ctx, s.dir.Path, addr); err != nil {
 		return err
 	}
-	if s.confined {
+	if s.confined || runtime.GOOS != "linux" { // elsewhere, no commands run
 		return nil
 	}
 	s.programs = filepath.Join(s.dir.Path, "bin")

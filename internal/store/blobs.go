@@ -101,7 +101,7 @@ func (b *Blobs) keep(name string, data []byte) error {
 	if err := writeSynced(dir, name, data); err != nil {
 		return fmt.Errorf("write blob: %w", err)
 	}
-	return wrap("sync blob directory", syncDir(b.dir))
+	return wrap("sync blob directory", osfile.SyncDir(b.dir))
 }
 
 // Get returns the data of a reference. It verifies the hash and returns an error if the
@@ -171,31 +171,18 @@ func writeSynced(dir, name string, data []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
 	if info, err := os.Stat(dir); err == nil {
 		osfile.Adopt(f, info)
 	}
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil { // Windows renames no open file
 		return err
 	}
 	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("close blob: %w", err)
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return osfile.SyncDir(dir)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -30,9 +29,6 @@ func (e errNoTemp) Error() string { return e.err.Error() }
 // that one can limit the number of root's processes. The returned sandbox has run a test
 // command. The error is a fault of kind Unavailable with a message for people.
 func Detect(ctx context.Context) (Sandbox, error) {
-	if runtime.GOOS != "linux" {
-		return nil, unavailable("The sandbox needs Linux.")
-	}
 	first, second := detectBubblewrap, detectNamespaces
 	if boundsRoot() {
 		first, second = second, first

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime"
 	"time"
 
 	"lilac/internal/foundation/fault"
@@ -119,13 +120,17 @@ const (
 	ModeBubblewrap Mode = "bubblewrap"
 	// ModeNamespaces is Lilac's built-in namespace sandbox, or refusal.
 	ModeNamespaces Mode = "namespaces"
-	// ModeOff runs commands unconfined; it accepts the risk.
+	// ModeOff runs commands unconfined, on Linux; it accepts the risk.
 	ModeOff Mode = "off"
 )
 
 // Open returns the sandbox for a mode. If there is none, the error says why, and the
 // returned Sandbox refuses every command with that error. It is never nil.
 func Open(ctx context.Context, mode Mode) (box Sandbox, err error) {
+	if runtime.GOOS != "linux" { // only there can all processes of a command be ended
+		err := &fault.Error{Kind: fault.Unavailable, Code: CodeUnavailable, Message: "The agent runs commands on Linux only. Its other tools also work on this system."}
+		return Refusing(err), err
+	}
 	switch mode {
 	case "", ModeAuto:
 		box, err = Detect(ctx)

@@ -35,6 +35,27 @@ func OpenDir(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 }
 
+// LockDir is like [OpenDir] and [TryLock]. Closing the file releases the lock.
+func LockDir(path string) (*os.File, error) {
+	dir, err := OpenDir(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := TryLock(dir); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return dir, nil
+}
+
+// SyncDir waits until what was created, renamed, or removed in a directory is on the disk.
+func SyncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
 // Owner returns the user and the group of a file; ok is false if the system has none.
 func Owner(info fs.FileInfo) (uid, gid int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)

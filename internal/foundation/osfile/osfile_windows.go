@@ -47,6 +47,28 @@ func OpenDir(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
+// LockDir locks a directory for this process without waiting, by a file in it. If another process
+// holds the lock, it returns [ErrLocked]. The directory cannot be removed before the file is closed,
+// which releases the lock.
+func LockDir(path string) (*os.File, error) {
+	dir, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	f, err := dir.OpenFile("lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := TryLock(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// SyncDir does nothing: Windows flushes no directories. NTFS has a journal of what changes in them.
+func SyncDir(string) error { return nil }
+
 // Owner returns the user and the group of a file; ok is false, because Windows has no
 // numbers for them.
 func Owner(fs.FileInfo) (uid, gid int, ok bool) { return 0, 0, false }

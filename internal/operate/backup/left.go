@@ -20,23 +20,9 @@ func removeLeft(dir string) {
 			continue
 		}
 		temp := filepath.Join(dir, e.Name())
-		if lock, ok := lockTemp(temp); ok {
-			_ = os.RemoveAll(temp) // a directory that cannot be removed does no harm
+		if lock, err := osfile.LockDir(temp); err == nil {
 			_ = lock.Close()
+			_ = os.RemoveAll(temp) // a directory that cannot be removed does no harm
 		}
 	}
-}
-
-// lockTemp locks a temporary directory, unless another process holds the lock. The kernel releases
-// the lock when the process ends, even if it is killed.
-func lockTemp(temp string) (lock *os.File, ok bool) {
-	lock, err := osfile.OpenDir(temp)
-	if err != nil {
-		return nil, false
-	}
-	if osfile.TryLock(lock) != nil {
-		_ = lock.Close()
-		return nil, false
-	}
-	return lock, true
 }

@@ -20,6 +20,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // damaged returns the error for a file that is not a complete, intact backup.
@@ -91,7 +92,7 @@ func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) 
 		return m, fmt.Errorf("put database in place: %w", err)
 	}
 	clear(made) // complete, so keep the files
-	return m, syncDir(dataDir)
+	return m, osfile.SyncDir(dataDir)
 }
 
 // emptyDir creates the directory, or returns an error if it is not empty.

@@ -20,6 +20,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 const (
@@ -99,7 +100,7 @@ func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m
 	if _, err := Verify(ctx, file); err != nil {
 		return m, fmt.Errorf("read the backup again: %w", err)
 	}
-	return m, syncDir(filepath.Dir(file))
+	return m, osfile.SyncDir(filepath.Dir(file))
 }
 
 func write(ctx context.Context, out io.Writer, dataDir, beside, version string, now time.Time) (m Manifest, err error) {
@@ -109,9 +110,9 @@ func write(ctx context.Context, out io.Writer, dataDir, beside, version string, 
 		return m, fmt.Errorf("make room for a copy: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	lock, ok := lockTemp(temp)
-	if !ok {
-		return m, fmt.Errorf("keep %s for this backup alone: another one has it", temp)
+	lock, err := osfile.LockDir(temp) // so that no other backup takes it for one that was killed
+	if err != nil {
+		return m, fmt.Errorf("lock %s for this backup: %w", temp, err)
 	}
 	defer lock.Close()
 	copied := filepath.Join(temp, db.FileName)
@@ -267,12 +268,4 @@ func (a *archive) addBlobs(ctx context.Context, dir string, tree fs.FS) error {
 func isBlob(name string) bool {
 	raw, err := hex.DecodeString(name)
 	return err == nil && len(raw) == sha256.Size && name == hex.EncodeToString(raw)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("open directory: %w", err)
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

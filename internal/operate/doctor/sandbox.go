@@ -16,7 +16,7 @@ import (
 // sandbox reports how commands are confined, why that mode was chosen, and how to improve it.
 func (p Patient) sandbox(ctx context.Context) Finding {
 	set := p.Config.Sandbox
-	if set.Mode == sandbox.ModeOff {
+	if set.Mode == sandbox.ModeOff && runtime.GOOS == "linux" {
 		return Finding{"sandbox", Warn, "off: the agent's commands have all rights of your user", "Set sandbox.mode to auto."}
 	}
 	box, err := sandbox.Open(ctx, sandbox.Mode(set.Mode))
@@ -25,7 +25,7 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 		// bubblewrap does not help.
 		advice := "Do what is said there; or accept the risk with sandbox: {mode: off}."
 		if runtime.GOOS != "linux" {
-			advice = "Commands are confined on Linux only. Accept the risk with sandbox: {mode: off}."
+			advice = "If the agent needs commands, run Lilac on Linux, for example in a virtual machine or in WSL."
 		}
 		if fault.ToWire(err).Code == sandbox.CodeNoTemp {
 			advice = "Look at temporary files."
