@@ -60,12 +60,12 @@ func (in *intake) run(ctx context.Context, client rueidis.Client, working func()
 		case err != nil:
 			return fmt.Errorf("read %s: %w", in.opt.key(keyIn), err)
 		}
-		working()
 		for _, e := range entries {
 			if err := in.take(ctx, e); err != nil {
 				return err
 			}
 		}
+		working() // not before the entries are removed, which the server may refuse
 		if len(entries) == 0 {
 			from = unread
 		}

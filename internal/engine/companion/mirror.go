@@ -115,12 +115,12 @@ func (m *mirror) run(ctx context.Context, client rueidis.Client, working func())
 	if err := m.check(ctx); err != nil {
 		return err
 	}
-	working()
 	for {
 		more, full, err := m.round(ctx)
 		if err != nil {
 			return err
 		}
+		working() // not earlier: a server that refuses each append would seem to recover at each attempt
 		if more && !full {
 			select {
 			case <-ctx.Done():

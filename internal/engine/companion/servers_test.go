@@ -3,6 +3,7 @@ package companion_test
 import (
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -127,5 +128,30 @@ func TestTheRightsThatAreNeeded(t *testing.T) {
 	w.same(server, topic)
 	if _, err := companion.Inspect(t.Context(), companion.Options{URL: "redis://lilac:pw@" + server.Addr}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server that refuses some commands is one problem, and no attempt seems to end it.
+func TestAMissingRightIsReportedOnce(t *testing.T) {
+	for missing, command := range map[string]string{"-eval -evalsha": "evalsha", "-xack": "xack"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Options{Config: []string{"user lilac on >pw ~lilac:* resetchannels +@all " + missing}})
+			w := newWorld(t, "redis://lilac:pw@"+server.Addr)
+			w.publish(topic, "e", 1)
+			handIn(server, "a")
+			until(t, "it has been tried four times", func() bool {
+				stats, _ := server.Do("INFO", "commandstats").(string)
+				return regexp.MustCompile("cmdstat_" + command + `:.*rejected_calls=([4-9]|\d\d)`).MatchString(stats)
+			})
+			w.says("run the '" + command + "' command")
+			if w.log.has("works again") {
+				t.Error("a connection that does nothing counted as one that works")
+			}
+			server.Do("ACL", "SETUSER", "lilac", "+@all")
+			w.same(server, topic)
+			w.empty(server)
+			w.says("")
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ type world struct {
 	now func() time.Time
 	age time.Duration
 
+	log   output
 	db    *db.DB
 	bus   *sqlitebus.Bus
 	redis *companion.Companion
@@ -82,7 +84,7 @@ func (w *world) start() {
 	}
 	opt := w.opt
 	opt.Store, opt.Log, opt.Topics, opt.Publish = w.db.StoreID(), w.bus.Log(), w.bus.Topics, w.take
-	opt.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
+	opt.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(w.t.Output(), &w.log), nil))
 	if w.redis, err = companion.New(opt); err != nil {
 		w.t.Fatal(err)
 	}
