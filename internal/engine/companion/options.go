@@ -5,12 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -130,12 +130,13 @@ func (o Options) dial(ctx context.Context) (rueidis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	var refusal atomic.Pointer[string]
 	c.DialCtxFn = func(dialing context.Context, addr string, d *net.Dialer, secure *tls.Config) (conn net.Conn, err error) {
 		if conn, err = d.DialContext(dialing, "tcp", addr); err != nil {
 			return nil, err
 		}
 		raw := conn
-		conn = &boundConn{Conn: raw, stop: context.AfterFunc(ctx, func() { _ = raw.Close() })}
+		conn = &boundConn{Conn: raw, stop: context.AfterFunc(ctx, func() { _ = raw.Close() }), refusal: &refusal}
 		if secure == nil {
 			return conn, nil
 		}
@@ -143,14 +144,22 @@ func (o Options) dial(ctx context.Context) (rueidis.Client, error) {
 			secure = secure.Clone()
 			secure.ServerName, _, _ = net.SplitHostPort(addr)
 		}
+		// The library limits the time for the connection and for the first command only. A
+		// server without TLS waits for the rest of a command.
+		dialing, cancel := context.WithTimeout(dialing, c.Dialer.Timeout)
+		defer cancel()
 		tlsConn := tls.Client(conn, secure)
 		if err := tlsConn.HandshakeContext(dialing); err != nil {
-			return nil, errors.Join(err, conn.Close())
+			_ = conn.Close() // a handshake that ends with its context has closed it
+			return nil, err
 		}
 		return tlsConn, nil
 	}
 	client, err := rueidis.NewClient(c)
 	if err != nil {
+		if said := refusal.Load(); said != nil {
+			return nil, o.explainReply(*said)
+		}
 		return nil, o.explain(err)
 	}
 	return client, nil
@@ -160,6 +169,25 @@ func (o Options) dial(ctx context.Context) (rueidis.Client, error) {
 type boundConn struct {
 	net.Conn
 	stop func() bool
+	// refusal gets the error reply with which the server begins, or nil after another one.
+	// In protected mode, and with too many clients, Redis sends one and closes the
+	// connection, and the library returns io.EOF.
+	refusal *atomic.Pointer[string]
+	begun   bool
+}
+
+// Read reads from the connection.
+func (c *boundConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.begun {
+		c.begun = true
+		c.refusal.Store(nil)
+		if reply, ok := strings.CutPrefix(string(p[:min(n, maxReply)]), "-"); ok {
+			reply = strings.TrimPrefix(reply, "ERR ")
+			c.refusal.Store(&reply)
+		}
+	}
+	return n, err
 }
 
 // Close closes the connection.

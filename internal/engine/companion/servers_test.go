@@ -1,7 +1,10 @@
 package companion_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"regexp"
 	"strings"
@@ -111,6 +114,51 @@ func TestTLSAndPasswords(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
+}
+
+// What a server says before it closes a connection is reported, and one that says nothing
+// in a handshake is left after a while.
+func TestAConnectionThatTheServerRefuses(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	until(t, "a server without TLS is left", func() bool { // the context has no deadline
+		_, err := companion.Inspect(t.Context(), companion.Options{URL: "rediss://" + server.Addr, ReplyWithin: 200 * time.Millisecond})
+		return errors.Is(err, context.DeadlineExceeded)
+	})
+	server.Do("CONFIG", "SET", "maxclients", "1")
+	conn, err := net.Dial("tcp", server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	until(t, "the reason is reported", func() bool {
+		_, err := companion.Inspect(t.Context(), companion.Options{URL: server.URL()})
+		return err != nil && strings.Contains(err.Error(), "max number of clients reached. Raise maxclients")
+	})
+	protected := answering(t, "-DENIED Redis is running in protected mode because …\r\n")
+	if _, err := companion.Inspect(t.Context(), companion.Options{URL: "redis://" + protected}); err == nil || !strings.Contains(err.Error(), "protected mode") {
+		t.Error(err)
+	}
+}
+
+// answering returns the address of a server that says something and closes the connection.
+func answering(t *testing.T, says string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, says)
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // The rights that docs/redis.md names are enough.
