@@ -161,6 +161,25 @@ func answering(t *testing.T, says string) string {
 	return l.Addr().String()
 }
 
+// Without the right to write or to run scripts, and without a command, a look at the server
+// finds fault. What is reported has nothing of the events.
+func TestWhatTheServerForbids(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{Config: []string{
+		"user reads on >pw ~lilac:* resetchannels -@all +@read +@scripting +@connection +info",
+		"user commands on >pw ~lilac:* resetchannels -@all +@read +@write +@connection +info",
+		`rename-command XINFO ""`,
+	}})
+	for user, want := range map[string]string{"reads": "can't run this command", "commands": "run the 'eval' command"} {
+		if _, err := companion.Inspect(t.Context(), companion.Options{URL: "redis://" + user + ":pw@" + server.Addr}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	w := newWorld(t, server.URL())
+	w.publish(topic, "e", 1)
+	w.says("unknown command 'XINFO'. Lilac needs Redis 7.0 or later, without rename-command.")
+}
+
 // The rights that docs/redis.md names are enough.
 func TestTheRightsThatAreNeeded(t *testing.T) {
 	t.Parallel()
