@@ -22,6 +22,8 @@ import (
 const (
 	// trimEvery is how often streams are trimmed to what the log still has.
 	trimEvery = time.Minute
+	// logEvery is the minimum time between two log lines about a trouble that lasts.
+	logEvery = time.Minute
 	// firstRetry is the wait after a failure. It doubles up to lastRetry.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Second
@@ -47,8 +49,16 @@ type Companion struct {
 	bytes  int                    // in all queues
 	// troubles has what is wrong, by its subject: a link, or a key.
 	troubles map[string]error
+	// logged has the text of each trouble that was logged last.
+	logged map[string]loggedTrouble
 
 	handed, rejected atomic.Int64
+}
+
+// loggedTrouble is what was logged about a subject, and when.
+type loggedTrouble struct {
+	text string
+	at   time.Time
 }
 
 // topic is the state of the mirror of a topic.
@@ -92,6 +102,7 @@ func New(opt Options) (*Companion, error) {
 	c := &Companion{
 		opt: opt, log: opt.Logger, wake: make(chan struct{}, 1),
 		topics: map[event.Topic]*topic{}, dirty: map[event.Topic]*topic{}, troubles: map[string]error{linkMirror: errNotConnected},
+		logged: map[string]loggedTrouble{},
 	}
 	for _, name := range event.Topics() {
 		c.topicLocked(name)
@@ -187,14 +198,20 @@ func (c *Companion) keep(ctx context.Context, link string, fn func(ctx context.C
 	}
 }
 
-// setTrouble records what is wrong with a subject, or that nothing is.
+// setTrouble records what is wrong with a subject, or that nothing is. A text that differs
+// is logged once in a while, because another program may add entries without end.
 func (c *Companion) setTrouble(subject string, err error) {
+	text, now := troubleText(err), time.Now()
 	c.mu.Lock()
 	before := c.troubles[subject]
+	logs := err != nil && (before == nil || before == errNotConnected || text != c.logged[subject].text && now.Sub(c.logged[subject].at) >= logEvery)
 	if err == nil {
 		delete(c.troubles, subject)
 	} else {
 		c.troubles[subject] = err
+	}
+	if logs {
+		c.logged[subject] = loggedTrouble{text, now}
 	}
 	c.mu.Unlock()
 	switch {
@@ -202,7 +219,7 @@ func (c *Companion) setTrouble(subject string, err error) {
 		c.log.Info("connected to Redis")
 	case err == nil && before != nil:
 		c.log.Info("Redis works again", "for", subject)
-	case err != nil && (before == nil || troubleText(before) != troubleText(err)):
+	case logs:
 		c.log.Warn("Redis does not work", "for", subject, "error", err)
 	}
 }

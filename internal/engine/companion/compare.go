@@ -3,6 +3,7 @@ package companion
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -114,7 +115,11 @@ func (m *mirror) compare(ctx context.Context, t *topic) error {
 // rebuild keeps foreign entries in the stream of dead entries, and empties the stream.
 func (m *mirror) rebuild(ctx context.Context, t *topic, e ending, found finding) error {
 	key := m.opt.stream(t.name)
-	m.log.Warn("a mirrored stream is built again, because another program changed it", "key", key, "foreign", found.foreign, "last", e.last)
+	level := slog.LevelDebug // another program may go on
+	if time.Since(t.rebuilt) >= logEvery {
+		level = slog.LevelWarn
+	}
+	m.log.Log(ctx, level, "a mirrored stream is built again, because another program changed it", "key", key, "foreign", found.foreign, "last", e.last)
 	for i := found.foreign - 1; i >= 0; i-- {
 		entry := e.entries[i]
 		if err := bury(ctx, m.client, m.opt, key, entry, "another program added it to a mirrored stream; hand in events in "+m.opt.key(keyIn)); err != nil {

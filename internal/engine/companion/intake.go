@@ -167,7 +167,7 @@ func bury(ctx context.Context, client rueidis.Client, opt Options, stream string
 	if err != nil {
 		return fmt.Errorf("keep the entry %s of %s: %w", e.ID, stream, err)
 	}
-	opt.Logger.Warn("an entry in Redis cannot be used", "stream", stream, "entry", e.ID, "reason", reason)
+	opt.Logger.Debug("an entry in Redis cannot be used", "stream", stream, "entry", e.ID, "reason", reason)
 	return nil
 }
 

@@ -74,6 +74,21 @@ func TestWhatCannotBeUsedIsKept(t *testing.T) {
 	}
 }
 
+// A program that adds rubbish without end fills no log.
+func TestRubbishFillsNoLog(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server.URL())
+	for i := range 4 {
+		server.Do("XADD", "lilac:in", "*", "hello", "world")
+		server.Do("XADD", "lilac:in", "*", "hello", "world")
+		w.says(fmt.Sprint(2*i+2, " entries in Redis could not be used"))
+	}
+	if n := w.log.count("level=WARN"); n != 1 {
+		t.Errorf("%d lines about 8 entries, want 1", n)
+	}
+}
+
 // A process that dies between the commit and the acknowledgement publishes nothing twice. The
 // control shows that the entry is handed out again.
 func TestACrashBeforeTheAcknowledgement(t *testing.T) {

@@ -86,6 +86,12 @@ func (o *output) has(words ...string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(o.text.String(), w) })
 }
 
+func (o *output) count(word string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Count(o.text.String(), word)
+}
+
 // The programs of the page do what it says, also while another program disturbs the stream.
 func TestTheProgramsOfThePage(t *testing.T) {
 	effort.SkipSlow(t)
