@@ -103,6 +103,15 @@ func TestTheProgramsOfThePage(t *testing.T) {
 			server := redistest.Start(t, redistest.Options{})
 			w := newWorld(t, server.URL())
 			w.publish(topic, "early", 3)
+			early := []string{"early0", "early1", "early2"}
+			if group := map[string]string{"python": "python", "js": "node"}[s.language]; group != "" {
+				// An earlier run was killed before it acknowledged two, of which one was trimmed.
+				w.same(server, topic)
+				server.Do("XGROUP", "CREATE", "lilac:s:env", group, "0")
+				server.Do("XREADGROUP", "GROUP", group, "worker-1", "COUNT", "2", "STREAMS", "lilac:s:env", ">")
+				server.Do("XDEL", "lilac:s:env", "1-0")
+				early = early[1:]
+			}
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var out output
@@ -112,7 +121,7 @@ func TestTheProgramsOfThePage(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { stop(); _ = cmd.Wait() }()
-			until(t, "it has read the early events", func() bool { return out.has("early0", "early1", "early2") })
+			until(t, "it has read the early events", func() bool { return out.has(early...) })
 			w.publish(topic, "later", 3)
 			until(t, "it has read the later events", func() bool { return out.has("later0", "later1", "later2") })
 			server.Do("XADD", "lilac:s:env", "*", "hello", "world")

@@ -46,9 +46,9 @@ class Redis:
         assert mkstream
         return self.call("XGROUP", "CREATE", name, group, id, "MKSTREAM")
 
-    def xreadgroup(self, group, consumer, streams, block):
-        reply = self.call("XREADGROUP", "GROUP", group, consumer, "BLOCK", block, "STREAMS", *streams, *streams.values())
-        return [(name, [(id, dict(zip(f[::2], f[1::2]))) for id, f in entries]) for name, entries in reply or []]
+    def xreadgroup(self, group, consumer, streams, count, block):
+        reply = self.call("XREADGROUP", "GROUP", group, consumer, "COUNT", count, "BLOCK", block, "STREAMS", *streams, *streams.values())
+        return [(name, [(id, dict(zip(f[::2], f[1::2])) if f else {}) for id, f in entries]) for name, entries in reply or []]
 
     def xack(self, name, group, id):
         return self.call("XACK", name, group, id)
