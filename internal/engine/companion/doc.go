@@ -28,7 +28,7 @@
 // # Hand-in
 //
 // One consumer group reads the stream in. An entry is published in the database under
-// its event's id, and acknowledged and removed after the commit, so that a crash in
+// its event's id, and removed and acknowledged after the commit, so that a crash in
 // between repeats only the acknowledgement.
 //
 // # Concurrency

@@ -138,12 +138,13 @@ func (in *intake) publish(ctx context.Context, e rueidis.XRangeEntry) error {
 	return in.opt.Publish(ctx, e.ID, []byte(raw))
 }
 
-// acknowledge removes an entry.
+// acknowledge removes an entry. The acknowledgment is last: without it, the entry is read
+// again, and without the removal, it would stay in the stream.
 func (in *intake) acknowledge(ctx context.Context, id string) error {
 	key := in.opt.key(keyIn)
 	for _, command := range []rueidis.Completed{
-		in.client.B().Xack().Key(key).Group(group).Id(id).Build(),
 		in.client.B().Xdel().Key(key).Id(id).Build(),
+		in.client.B().Xack().Key(key).Group(group).Id(id).Build(),
 	} {
 		if err := in.do(ctx, command); err != nil {
 			return fmt.Errorf("acknowledge the entry %s of %s: %w", id, key, err)

@@ -200,7 +200,7 @@ func TestTheRightsThatAreNeeded(t *testing.T) {
 
 // A server that refuses some commands is one problem, and no attempt seems to end it.
 func TestAMissingRightIsReportedOnce(t *testing.T) {
-	for missing, command := range map[string]string{"-eval -evalsha": "evalsha", "-xack": "xack"} {
+	for missing, command := range map[string]string{"-eval -evalsha": "evalsha", "-xack": "xack", "-xdel": "xdel"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Options{Config: []string{"user lilac on >pw ~lilac:* resetchannels +@all " + missing}})
