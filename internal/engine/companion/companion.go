@@ -22,7 +22,7 @@ import (
 const (
 	// trimEvery is how often streams are trimmed to what the log still has.
 	trimEvery = time.Minute
-	// logEvery is the minimum time between two log lines about a trouble that lasts.
+	// logEvery is the minimum time between two troubles in the log about a subject.
 	logEvery = time.Minute
 	// firstRetry is the wait after a failure. It doubles up to lastRetry.
 	firstRetry = 50 * time.Millisecond
@@ -49,16 +49,17 @@ type Companion struct {
 	bytes  int                    // in all queues
 	// troubles has what is wrong, by its subject: a link, or a key.
 	troubles map[string]error
-	// logged has the text of each trouble that was logged last.
+	// logged has the last trouble of each subject that was logged.
 	logged map[string]loggedTrouble
 
 	handed, rejected atomic.Int64
 }
 
-// loggedTrouble is what was logged about a subject, and when.
+// loggedTrouble is the last trouble of a subject that was logged.
 type loggedTrouble struct {
 	text string
 	at   time.Time
+	open bool // its end was not logged
 }
 
 // topic is the state of the mirror of a topic.
@@ -198,28 +199,33 @@ func (c *Companion) keep(ctx context.Context, link string, fn func(ctx context.C
 	}
 }
 
-// setTrouble records what is wrong with a subject, or that nothing is. A text that differs
-// is logged once in a while, because another program may add entries without end.
+// setTrouble records what is wrong with a subject, or that nothing is. A subject is logged
+// once in a while, because a proxy may close connections, and another program may add
+// entries that cannot be used, without end.
 func (c *Companion) setTrouble(subject string, err error) {
 	text, now := troubleText(err), time.Now()
 	c.mu.Lock()
-	before := c.troubles[subject]
-	logs := err != nil && (before == nil || before == errNotConnected || text != c.logged[subject].text && now.Sub(c.logged[subject].at) >= logEvery)
+	before, last := c.troubles[subject], c.logged[subject]
+	fails := err != nil && !(last.open && text == last.text) && now.Sub(last.at) >= logEvery
+	works := err == nil && last.open
 	if err == nil {
 		delete(c.troubles, subject)
 	} else {
 		c.troubles[subject] = err
 	}
-	if logs {
-		c.logged[subject] = loggedTrouble{text, now}
+	switch {
+	case fails:
+		c.logged[subject] = loggedTrouble{text: text, at: now, open: true}
+	case works:
+		c.logged[subject] = loggedTrouble{at: last.at}
 	}
 	c.mu.Unlock()
 	switch {
 	case err == nil && before == errNotConnected:
 		c.log.Info("connected to Redis")
-	case err == nil && before != nil:
+	case works:
 		c.log.Info("Redis works again", "for", subject)
-	case logs:
+	case fails:
 		c.log.Warn("Redis does not work", "for", subject, "error", err)
 	}
 }

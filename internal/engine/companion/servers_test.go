@@ -222,3 +222,21 @@ func TestAMissingRightIsReportedOnce(t *testing.T) {
 		})
 	}
 }
+
+// A proxy with a short idle timeout, or an administrator, closes the connections again and again.
+func TestConnectionsThatEndFillNoLog(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server.URL())
+	w.says("")
+	for i := range 5 {
+		server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		w.publish(topic, fmt.Sprint("e", i), 1)
+		w.same(server, topic)
+		w.says("")
+	}
+	// Each of the two connections.
+	if n := w.log.count("does not work"); n > 2 {
+		t.Errorf("%d lines about 5 ends, want 2 at most", n)
+	}
+}
