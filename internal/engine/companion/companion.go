@@ -162,7 +162,7 @@ func (c *Companion) dropQueueLocked(t *topic) {
 // Run works until ctx ends. It returns nil: nothing in Redis stops the program.
 func (c *Companion) Run(ctx context.Context) error {
 	var work sync.WaitGroup
-	work.Go(func() { c.keep(ctx, linkMirror, (&mirror{Companion: c}).run) })
+	work.Go(func() { c.keep(ctx, linkMirror, (&mirror{Companion: c, limit: roundBytes}).run) })
 	work.Go(func() { c.keep(ctx, linkIn, (&intake{Companion: c}).run) })
 	work.Wait()
 	return nil

@@ -21,6 +21,8 @@ const (
 	// all, in one exchange.
 	appendMax  = 256
 	roundBytes = 4 << 20
+	// leastBytes is what remains of roundBytes when exchanges take too long.
+	leastBytes = 32 << 10
 	// gatherFor is the pause after an exchange, in which further events come together: an
 	// exchange for each event would cost twenty times as much.
 	gatherFor = 10 * time.Millisecond
@@ -103,6 +105,9 @@ type mirror struct {
 	*Companion
 	client  rueidis.Client
 	trimDue time.Time
+	// limit is the maximum number of bytes of an exchange. It shrinks when one takes too
+	// long, because the next would take as long, and grows when one takes a quarter of that.
+	limit int
 }
 
 func (m *mirror) run(ctx context.Context, client rueidis.Client, working func()) error {
@@ -197,7 +202,7 @@ func (m *mirror) round(ctx context.Context) (more, full bool, err error) {
 	var calls []rueidis.Completed
 	size := 0
 	for _, t := range topics {
-		if size >= roundBytes {
+		if size >= m.limit {
 			full = true
 			break
 		}
@@ -209,20 +214,32 @@ func (m *mirror) round(ctx context.Context) (more, full bool, err error) {
 			continue
 		}
 		more, full = true, full || len(b.records) == appendMax
-		args := t.expecting(expiry(t, b.records))
-		for _, r := range b.records {
+		var entries []string
+		for i, r := range b.records {
 			body := encode(r)
-			size += len(body)
-			args = append(args, entryID(r.Seq), r.ID, string(r.Type), body)
+			if size += len(body); size > m.limit && i > 0 {
+				b.records, b.cursor, full = b.records[:i], b.records[i-1].Seq, true
+				break
+			}
+			entries = append(entries, entryID(r.Seq), r.ID, string(r.Type), body)
 		}
+		args := append(t.expecting(expiry(t, b.records)), entries...)
 		batches, calls = append(batches, b), append(calls, appendScript.call(m.client, false, m.opt.stream(t.name), args...).Pin())
 	}
 	if len(batches) == 0 {
 		return false, false, nil
 	}
+	start := time.Now()
 	replies, err := m.exchange(ctx, appendScript, calls)
+	took := time.Since(start)
+	if took >= m.opt.ReplyWithin*3/4 {
+		m.limit = max(m.limit/4, leastBytes)
+	}
 	if err != nil {
 		return false, false, err
+	}
+	if took < m.opt.ReplyWithin/4 {
+		m.limit = min(2*m.limit, roundBytes)
 	}
 	for i, b := range batches {
 		done, err := m.settle(ctx, b.topic, replies[i])

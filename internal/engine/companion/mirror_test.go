@@ -9,7 +9,9 @@ import (
 
 	"lilac/internal/engine/companion"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/bustest"
 	"lilac/internal/testkit/effort"
+	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -305,4 +307,26 @@ func TestAPrefixHasOneOwner(t *testing.T) {
 	w.close()
 	server.Do("DEL", "lilac:owner")
 	other.same(server, topic)
+}
+
+// What is too much for a slow link in one exchange is sent in several.
+func TestASlowLinkGetsSmallerExchanges(t *testing.T) {
+	effort.SkipSlow(t)
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	link := faultproxy.Start(t, server.Addr)
+	w := &world{t: t, opt: companion.Options{URL: "redis://" + link.Addr, ReplyWithin: 500 * time.Millisecond}, dir: t.TempDir(), age: time.Hour, now: time.Now}
+	w.start()
+	t.Cleanup(w.close)
+	w.says("")
+	link.Limit(400_000) // bytes per second
+	events := bustest.Events(topic, "e", 256)
+	for i := range events {
+		events[i].Data = fmt.Appendf(nil, "%q", strings.Repeat("x", 4000))
+	}
+	if err := w.bus.Publish(t.Context(), events...); err != nil {
+		t.Fatal(err)
+	}
+	w.same(server, topic)
+	w.says("")
 }
