@@ -287,8 +287,11 @@ func (e *postgresEngine) inspect(ctx context.Context, known []Migration) (map[st
 		return nil, foreign
 	}
 	var application int
-	if err := q.QueryRow("SELECT count(*) FROM meta WHERE name = 'application' AND value = 'lilac'").Scan(&application); err != nil || application == 0 {
-		return nil, errors.Join(err, foreign)
+	if err := q.QueryRow("SELECT count(*) FROM meta WHERE name = 'application' AND value = 'lilac'").Scan(&application); err != nil {
+		return nil, err
+	}
+	if application == 0 {
+		return nil, foreign
 	}
 	return appliedIn(q, known)
 }

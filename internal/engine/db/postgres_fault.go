@@ -50,6 +50,8 @@ const (
 	codeLockTimeout       = "55P03"
 	codeSerialization     = "40001"
 	codeDeadlock          = "40P01"
+	codeUndefined         = "42704" // of a connection: a parameter
+	codeInvalidParameter  = "22023"
 	codeUnique            = "23505"
 	codeCheckViolation    = "23514"
 	codeUnexpected        = "LX001" // of lilac_expect
@@ -107,6 +109,9 @@ func postgresFault(err error) error {
 		return unavailable("database_restarting", "PostgreSQL is being started, stopped or restarted. Lilac tries again.")
 	case strings.HasPrefix(code, classAuthentication):
 		return unavailable("database_login", "PostgreSQL refused the login: "+pgMessage(err)+". Check user, password and pg_hba.conf.")
+	case errors.As(err, new(*pgconn.ConnectError)) && (code == codeUndefined || code == codeInvalidParameter):
+		return &fault.Error{Kind: fault.Invalid, Code: "database_parameter", Err: err, Message: "PostgreSQL does not accept a parameter of LILAC_DB_URL: " + pgMessage(err) +
+			". Change or remove it. To choose a schema, use search_path."}
 	case errors.As(err, new(*pgconn.ConnectError)) && code != "":
 		return unavailable("database_refused", "PostgreSQL, or a pooler in front of it, refused the connection: "+pgMessage(err)+".")
 	case code != "":
@@ -116,11 +121,37 @@ func postgresFault(err error) error {
 	if errors.As(err, &certificate) {
 		return unavailable("database_certificate", fmt.Sprintf("The certificate of PostgreSQL is not accepted: %v. Check the host name in LILAC_DB_URL, and its sslmode and sslrootcert.", certificate.Err))
 	}
+	var peer *net.OpError
+	if errors.As(err, &peer) && peer.Op == "remote error" { // crypto/tls has no type for an alert
+		return unavailable("database_certificate", fmt.Sprintf("PostgreSQL refused the TLS connection: %v. Check that sslcert in LILAC_DB_URL is a valid certificate from an authority in its ssl_ca_file, and sslkey its key.", peer.Err))
+	}
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 		return unavailable("database_slow", "PostgreSQL does not answer in time. Check its load, its locks, and its synchronous standby.")
 	}
-	return unavailable("database_unreachable", "PostgreSQL cannot be reached. Check that it runs and that LILAC_DB_URL is right.")
+	return unavailable("database_unreachable", "PostgreSQL cannot be reached: "+innermost(err)+". Check that it runs and that LILAC_DB_URL is right.")
+}
+
+// innermost returns the text of the first error that err wraps. It contains no address and no user,
+// because everyone can read /readyz.
+func innermost(err error) string {
+	for {
+		var next error
+		switch e := err.(type) {
+		case *net.DNSError:
+			return e.Err
+		case interface{ Unwrap() error }:
+			next = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			if all := e.Unwrap(); len(all) > 0 {
+				next = all[0]
+			}
+		}
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
 }
 
 // Passes reports whether an error is one of PostgreSQL that may pass without a change here, as during

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -20,17 +21,35 @@ var atStart = map[string]bool{
 	"options": true, "replication": true,
 }
 
+// ofLibpq lists parameters of libpq that would be sent to the server, which does not know them, and for
+// which there is nothing to do here: connections that don't answer are given up after answerWithin. Each
+// has the value that cannot be ignored, or "".
+var ofLibpq = map[string]string{
+	"fallback_application_name": "", "gssencmode": "require", "keepalives": "", "keepalives_count": "", "keepalives_idle": "", "keepalives_interval": "",
+	"load_balance_hosts": "", "sslcompression": "", "tcp_user_timeout": "",
+}
+
+// whyUnusable returns the reason for which a URL cannot be used, without the URL and its password.
+func whyUnusable(err error) string {
+	text := err.Error()
+	behind := strings.LastIndex(text, "`: ") // the URL is quoted in front of it
+	if behind < 0 || errors.As(err, new(*url.Error)) {
+		return "it is not the address of a PostgreSQL database, which looks like postgres://user:password@host/name"
+	}
+	return text[behind+len("`: "):]
+}
+
 // postgresConfig reads the URL. The settings are used unless the URL has others. The error does not
 // contain the password.
-func postgresConfig(url string, settings map[string]string) (*pgconn.Config, error) {
-	config, err := pgconn.ParseConfig(url)
+func postgresConfig(address string, settings map[string]string) (*pgconn.Config, error) {
+	config, err := pgconn.ParseConfig(address)
 	if err != nil {
-		var parse *pgconn.ParseConfigError
-		if errors.As(err, &parse) { // its text has the URL without the password
-			return nil, fault.Wrap(fault.Invalid, err, "LILAC_DB_URL is not the address of a PostgreSQL database; it looks like postgres://user:password@host/name")
-		}
-		return nil, fault.New(fault.Invalid, "LILAC_DB_URL cannot be used.")
+		return nil, fault.New(fault.Invalid, "LILAC_DB_URL cannot be used: %s.", whyUnusable(err))
 	}
+	maps.DeleteFunc(config.RuntimeParams, func(name, value string) bool {
+		needed, known := ofLibpq[name]
+		return known && value != needed
+	})
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectWithin
 	}

@@ -72,9 +72,15 @@ func CheckDatabaseURL(field string, address DatabaseURL) error {
 		return fault.InvalidField(field, "The database %q is unknown; use sqlite: or postgres://user:password@host:5432/name.", address)
 	}
 	u, err := url.Parse(withoutFurtherHosts(address.Reveal()))
+	if err != nil && strings.Contains(strings.ToLower(address.Reveal()), "@%2f") {
+		return fault.InvalidField(field, "The URL of PostgreSQL has the directory of a socket as its host. Write it as a parameter: postgres://user@/name?host=/run/postgresql.")
+	}
 	if err != nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return fault.InvalidField(field, "The URL of PostgreSQL cannot be read. It looks like postgres://user:password@host:5432/name; "+
 			"a password with / : @ ? # or %% in it has %%2F %%3A %%40 %%3F %%23 or %%25 there, or is in the file of the parameter passfile.")
+	}
+	if u.Query().Has("sslpassword") {
+		return fault.InvalidField(field, "The URL of PostgreSQL has the password of sslkey in a parameter, which logs may show. Set it in the environment variable PGSSLPASSWORD.")
 	}
 	if u.Query().Has("password") {
 		return fault.InvalidField(field, "The URL of PostgreSQL has its password in a parameter, which logs may show. Write it before the host: postgres://user:password@host:5432/name.")
