@@ -190,7 +190,7 @@ func waitingFor(busy *leaseHeld, err error) string {
 // endsWaiting reports whether an error does not pass by itself.
 func endsWaiting(err error, first bool) bool {
 	switch fault.ToWire(err).Code {
-	case "database_login", "database_certificate", "database_missing", "database_rights":
+	case "database_login", "database_certificate", "database_missing", "database_rights", "database_pooler":
 		return first // later, somebody may be about to change it back
 	}
 	kind := fault.KindOf(err)

@@ -83,6 +83,9 @@ func isFenced(err error) bool {
 func postgresFault(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
+		if errors.As(err, new(*pgconn.ConnectError)) {
+			return f // of configure: the text around it is for developers of pgconn
+		}
 		return err
 	}
 	unavailable := func(code, message string) error {

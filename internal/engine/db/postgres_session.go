@@ -112,5 +112,20 @@ func configure(ctx context.Context, server *pgconn.PgConn, parameters map[string
 	if string(result.Rows[0][0]) == "t" {
 		return &fault.Error{Kind: fault.Unavailable, Code: "database_read_only", Message: messageReadOnly}
 	}
+	return refuseSplitReads(ctx, server)
+}
+
+// refuseSplitReads refuses a pooler such as Pgpool-II that sends SELECT to a standby, and only what it
+// does not take for a read to the primary. It knows pg_is_in_recovery and set_config, and sends them to
+// the primary, too.
+func refuseSplitReads(ctx context.Context, server *pgconn.PgConn) error {
+	result := server.ExecParams(ctx, "SELECT current_setting('in_hot_standby')", nil, nil, nil, nil).Read()
+	if result.Err != nil {
+		return fmt.Errorf("ask which server reads: %w", result.Err)
+	}
+	if string(result.Rows[0][0]) == "on" {
+		return &fault.Error{Kind: fault.Unavailable, Code: "database_pooler", Message: "The pooler in front of PostgreSQL sends reads to a standby, which may answer with something old. " +
+			"Let it send everything to the primary (Pgpool-II: load_balance_mode = off), or point LILAC_DB_URL at the primary itself."}
+	}
 	return nil
 }
