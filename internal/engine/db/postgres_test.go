@@ -230,6 +230,13 @@ func TestFaultsOfPostgresSayWhatToDo(t *testing.T) {
 	says("read-only", open("sslmode", "default_transaction_read_only=on&sslmode"), "database_read_only", "primary")
 	s.Stop()
 	says("a stopped server", put(d, "b"), "database_unreachable", "Check that it runs")
+	says("a stopped server, for a write that reads first", d.Update(t.Context(), func(tx *db.Tx) error {
+		var n int
+		return tx.QueryRow("SELECT count(*) FROM t").Scan(&n)
+	}), "database_unreachable", "Check that it runs")
+	if d.Healthy() == nil {
+		t.Error("a database that cannot be reached is called healthy")
+	}
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,12 @@ func (d *DB) commit(group []*update) {
 	err := d.tryCommit(group, false)
 	for n := 0; n < repeatMax && (errors.Is(err, errRepeat) || d.engine.transient(err)); n++ {
 		if len(group) == 1 && group[0].err != nil && !d.engine.transient(group[0].err) {
-			return // rolled back, and nothing else was in the group; it says nothing about the disk
+			explained := d.explain(group[0].err)
+			if !IsEngineError(explained) || fault.KindOf(explained) != fault.Unavailable {
+				return // rolled back, and nothing else was in the group; it says nothing about the disk
+			}
+			err = explained // a read of the closure found that the database cannot be reached or used
+			break
 		}
 		err = d.tryCommit(group, true)
 	}
