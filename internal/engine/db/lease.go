@@ -288,7 +288,7 @@ func (l *Lease) ask(ctx context.Context, query string, args ...string) ([][][]by
 func (l *Lease) renew(ctx context.Context, sent time.Time) {
 	defer close(l.done)
 	l.signal(ctx) // the other nodes pass requests on to this one
-	pause := leaseRenewal
+	pause, logged := leaseRenewal, ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -302,13 +302,20 @@ func (l *Lease) renew(ctx context.Context, sent time.Time) {
 		case ctx.Err() != nil:
 			return
 		case err == nil && len(rows) == 1:
-			sent, pause = now, leaseRenewal
+			if sent, pause = now, leaseRenewal; logged != "" {
+				l.opt.Logger.Info("renewed the lease of the database again")
+				logged = ""
+			}
 			l.signal(ctx)
 		case err == nil:
 			l.lose(&fault.Error{Kind: fault.Unavailable, Code: CodeTakenOver, Message: messageAnotherProcess})
 			return
 		default:
-			l.opt.Logger.Warn("cannot renew the lease of the database", "error", postgresFault(err))
+			err := postgresFault(err)
+			if reason := fault.ToWire(err).Message; reason != logged { // it retries several times per second
+				l.opt.Logger.Warn("cannot renew the lease of the database", "error", err)
+				logged = reason
+			}
 			pause = leaseRetry
 		}
 		if time.Since(sent) >= l.opt.Duration-min(leaseMargin, l.opt.Duration/5) {

@@ -1,9 +1,12 @@
 package db_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -247,5 +250,44 @@ func TestADatabaseIsReadBesideItsOwner(t *testing.T) {
 	}
 	if err := put(beside, "b"); err == nil {
 		t.Error("a write was accepted")
+	}
+}
+
+// A lease is renewed several times per second while that fails, and the log says so once for each reason.
+func TestALeaseThatCannotBeRenewedIsLoggedOnce(t *testing.T) {
+	s := startPostgres(t)
+	link := faultproxy.Start(t, s.Addr())
+	var log bytes.Buffer
+	l, err := db.AwaitLease(t.Context(), db.LeaseOptions{
+		URL: postgrestest.URLAt(link.Addr, "one"), Dir: t.TempDir(), Migrations: tables, Duration: testLease, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link.Refuse()
+	link.Cut()
+	select {
+	case <-l.Lost():
+	case <-time.After(time.Minute):
+		t.Error("the lease is not lost")
+	}
+	if err := l.Release(); err != nil { // waits for the goroutine that writes the log
+		t.Error(err)
+	}
+	counts := map[string]int{}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "cannot renew") {
+			_, reason, _ := strings.Cut(line, "error=")
+			sentence, _, _ := strings.Cut(reason, " (")
+			counts[sentence]++
+		}
+	}
+	if len(counts) == 0 {
+		t.Error("the log does not say why")
+	}
+	for reason, n := range counts {
+		if n > 1 {
+			t.Errorf("%d lines: %s", n, reason)
+		}
 	}
 }
