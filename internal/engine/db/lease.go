@@ -109,16 +109,12 @@ func AwaitLease(ctx context.Context, opt LeaseOptions) (*Lease, error) {
 	if opt.Duration == 0 {
 		opt.Duration = LeaseDuration
 	}
-	// A renewal need not wait for a synchronous standby: an owner that waits for one
-	// remains the owner.
-	config, err := postgresConfig(opt.URL, map[string]string{"synchronous_commit": "local"})
-	if err != nil {
-		return nil, err
-	}
 	if err := makeDir(opt.Dir); err != nil {
 		return nil, err
 	}
-	e := &postgresEngine{config: config}
+	// A renewal need not wait for a synchronous standby: an owner that waits for one
+	// remains the owner.
+	e := &postgresEngine{url: opt.URL, settings: map[string]string{"synchronous_commit": "local"}}
 	e.write = e.newConn(e.dial)
 	e.write.timeout = leaseAnswer
 	l := &Lease{opt: opt, engine: e, holder: nodeName(), done: make(chan struct{}), lost: make(chan struct{})}

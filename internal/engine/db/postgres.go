@@ -87,10 +87,12 @@ CREATE OR REPLACE FUNCTION unixepoch() RETURNS bigint LANGUAGE sql STABLE
 
 // postgresEngine is a database on a PostgreSQL server.
 type postgresEngine struct {
-	config *pgconn.Config
-	node   string
-	onSend func(statements []string)
-	write  *postgresConn
+	url string
+	// settings are the parameters of its connections that the URL does not have.
+	settings map[string]string
+	node     string
+	onSend   func(statements []string)
+	write    *postgresConn
 
 	// These belong to the writer goroutine. epoch is the number of this ownership, last
 	// the number of the last commit that is known to have happened, and stored that of
@@ -115,11 +117,7 @@ type postgresEngine struct {
 
 // openPostgres inspects, opens, and migrates the database.
 func (d *DB) openPostgres(ctx context.Context, _ int) error {
-	config, err := postgresConfig(d.opt.URL, nil)
-	if err != nil {
-		return err
-	}
-	e := &postgresEngine{config: config, node: nodeName(), onSend: d.opt.OnRoundTrip, lease: d.opt.Lease}
+	e := &postgresEngine{url: d.opt.URL, node: nodeName(), onSend: d.opt.OnRoundTrip, lease: d.opt.Lease}
 	if e.lease != nil {
 		e.node = e.lease.holder
 	}
@@ -212,7 +210,12 @@ func (e *postgresEngine) newConn(dial func(context.Context) (*pgconn.PgConn, err
 
 // dial opens a connection and checks that the server can be used.
 func (e *postgresEngine) dial(ctx context.Context) (*pgconn.PgConn, error) {
-	server, err := pgconn.ConnectConfig(ctx, e.config)
+	// Read again, because certificates and the password in a file are replaced while Lilac runs.
+	config, err := postgresConfig(e.url, e.settings)
+	if err != nil {
+		return nil, err
+	}
+	server, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}

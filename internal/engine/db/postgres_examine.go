@@ -30,11 +30,7 @@ const connectionsNeeded = minReaders + 3
 // database: version, encoding, rights, connections, and whether it accepts writes. It changes
 // nothing, and another process may own the database. The error says what to do.
 func ExamineServer(ctx context.Context, url string, known []Migration) (info ServerInfo, err error) {
-	config, err := postgresConfig(url, nil)
-	if err != nil {
-		return info, err
-	}
-	e := &postgresEngine{config: config}
+	e := &postgresEngine{url: url}
 	e.write = e.newConn(e.dial)
 	defer func() { err = errors.Join(err, e.close()) }()
 	applied, err := e.inspect(ctx, known)

@@ -17,11 +17,7 @@ import (
 func TestTheRollbackOfALostSavepointTellsTheLoss(t *testing.T) {
 	effort.SkipPostgres(t)
 	s := postgrestest.Start(t)
-	config, err := postgresConfig(s.URL(""), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &postgresEngine{config: config}
+	e := &postgresEngine{url: s.URL("")}
 	down := true
 	c := e.newConn(func(ctx context.Context) (*pgconn.PgConn, error) {
 		if down {

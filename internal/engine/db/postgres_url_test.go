@@ -1,6 +1,8 @@
 package db_test
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +10,7 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/faultproxy"
 )
 
 // A URL that cannot be used is refused with the reason, such as a file that is missing, and without its
@@ -89,5 +92,34 @@ func TestTheTablesOfAnotherUser(t *testing.T) {
 	_, err = db.ExamineServer(t.Context(), strings.Replace(s.URL("one"), "postgres@", "stranger@", 1), tables)
 	if wire := fault.ToWire(err); wire.Code != "database_rights" || !strings.Contains(wire.Message, "permission denied for table meta") {
 		t.Errorf("%+v, want that the right is missing", wire)
+	}
+}
+
+// Files that the URL names, such as certificates, the password, and a service, are read for each connection.
+func TestFilesOfTheURLAreReadAgain(t *testing.T) {
+	s := startPostgres(t)
+	before, after := faultproxy.Start(t, s.Addr()), faultproxy.Start(t, s.Addr())
+	file := filepath.Join(t.TempDir(), "services")
+	lead := func(addr string) {
+		host, port, err := net.SplitHostPort(addr)
+		if err == nil {
+			err = os.WriteFile(file, fmt.Appendf(nil, "[lilac]\nhost=%s\nport=%s\n", host, port), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	lead(before.Addr)
+	d, err := onServer(t, s.Addr(), "one", func(o *db.Options) {
+		o.URL = strings.Replace(o.URL, s.Addr(), "", 1) + "&service=lilac&servicefile=" + file
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead(after.Addr)
+	before.Refuse()
+	before.Cut()
+	if err := put(d, "a"); err != nil {
+		t.Errorf("after the file was replaced: %v", err)
 	}
 }
