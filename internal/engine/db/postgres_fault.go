@@ -45,6 +45,8 @@ const (
 	codeNoPrivilege       = "42501"
 	codeNoDatabase        = "3D000"
 	codeNoSchema          = "3F000" // there is none, or the user may not use it
+	codeNoTable           = "42P01"
+	codeNoColumn          = "42703"
 	codeStarting          = "57P03"
 	codeCancelled         = "57014" // by a time limit, or by somebody
 	codeLockTimeout       = "55P03"
@@ -106,6 +108,8 @@ func postgresFault(err error) error {
 		return unavailable("database_rights", "The user of the database lacks a right: "+pgMessage(err)+". Grant it USAGE and CREATE on the schema, and the ownership of its tables.")
 	case code == codeNoDatabase:
 		return unavailable("database_missing", "PostgreSQL has no such database: "+pgMessage(err)+". Create it with createdb.")
+	case code == codeNoTable, code == codeNoColumn:
+		return unavailable("database_changed", "Somebody has changed Lilac's tables in PostgreSQL: "+pgMessage(err)+". Put them back, or restore a backup of the database.")
 	case code == codeCancelled, code == codeLockTimeout:
 		return unavailable("database_cancelled", "PostgreSQL has cancelled a statement: "+pgMessage(err)+". If LILAC_DB_URL has a time limit, such as statement_timeout, raise it.")
 	case code == codeStarting, strings.HasPrefix(code, classOperator):

@@ -211,6 +211,13 @@ func TestFaultsOfPostgresSayWhatToDo(t *testing.T) {
 		t.Errorf("after there is space again: %v", err)
 	}
 
+	do(`ALTER TABLE one.t RENAME TO gone`)
+	says("a table that is gone", put(d, "b"), "database_changed", `relation "t" does not exist`)
+	if d.Healthy() == nil {
+		t.Error("a database without a table is called healthy")
+	}
+	do(`ALTER TABLE one.gone RENAME TO t`)
+
 	do(`CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`)
 	do(`CREATE SCHEMA two; CREATE ROLE poor LOGIN; GRANT USAGE ON SCHEMA two TO poor; CREATE ROLE few LOGIN CONNECTION LIMIT 0;
 		CREATE TABLE two.strange (x int); CREATE SCHEMA three`)
