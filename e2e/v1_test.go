@@ -25,7 +25,7 @@ import (
 const (
 	v1Key      = "v1-test-key-0123456789"
 	v1OtherKey = "v1-other-key-0123456789"
-	v1Config   = `{v1: {tokens: {ide: {token: ` + v1Key + `}, other: {token: ` + v1OtherKey + `}}}, channels: {reviews: {instructions: Review strictly.}}}`
+	v1Config   = `{v1: {tokens: {ide: {token: ` + v1Key + `}, other: {token: ` + v1OtherKey + `}}, origins: ["https://chat.example"]}, channels: {reviews: {instructions: Review strictly.}}}`
 )
 
 // v1Model is a model that repeats the last text, and records what it is asked.
@@ -360,6 +360,26 @@ func TestUnmodifiedClientsOfOpenAITalkToLilac(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A page of a listed site reads the answer, and so the error of a wrong key; one of another site is refused.
+func TestAPageOfAListedSiteCallsV1(t *testing.T) {
+	t.Parallel()
+	s, _ := startV1(t)
+	for _, c := range []struct {
+		origin, key string
+		status      int
+		allow       string
+	}{
+		{"https://chat.example", v1Key, http.StatusOK, "https://chat.example"},
+		{"https://chat.example", "wrong", http.StatusUnauthorized, "https://chat.example"},
+		{"https://evil.example", v1Key, http.StatusForbidden, ""},
+	} {
+		got, raw := v1(t, t.Context(), s, "models", "", "Origin", c.origin, "Sec-Fetch-Site", "cross-site", "Authorization", "Bearer "+c.key)
+		if allow := got.Header.Get("Access-Control-Allow-Origin"); got.StatusCode != c.status || allow != c.allow {
+			t.Errorf("%s with the key %q: %d, allowed %q, %s", c.origin, c.key, got.StatusCode, allow, raw)
+		}
 	}
 }
 

@@ -186,6 +186,8 @@ type MCP struct {
 // V1 configures the API for clients of OpenAI's API.
 type V1 struct {
 	Tokens map[string]V1Token `json:"tokens,omitempty" jsonschema:"Programs that may call, by name. Each has its own conversations; their client is v1-NAME, which channels can name."`
+	// The guard of the HTTP API compares them with the Origin header.
+	Origins []string `json:"origins,omitempty" jsonschema:"Sites whose pages may call /v1 from a browser, as origins such as https://chat.example.com, http://localhost:5173, or app://obsidian.md; * means all. They need a token as well. Default: none."`
 }
 
 // A V1Token is a program that may call /v1.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -13,6 +14,9 @@ import (
 const maxV1Tokens = 100
 
 var v1Name = lazyregexp.New(`^[a-z][a-z0-9_-]{0,27}$`)
+
+// webOrigin matches an Origin header as browsers write it, and *.
+var webOrigin = lazyregexp.New(`^(\*|[a-z][a-z0-9+.-]*://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)$`)
 
 // checkV1 validates the tokens of /v1.
 func (c checker) checkV1() error {
@@ -36,6 +40,11 @@ func (c checker) checkV1() error {
 		}
 		used[token] = name
 		found = append(found, c.V1.Tokens[name].Tools.Check(field+".tools"))
+	}
+	for i, o := range c.V1.Origins {
+		if !webOrigin().MatchString(o) {
+			found = append(found, fault.InvalidField(fmt.Sprintf("v1.origins[%d]", i), "%q is not an origin as browsers send it: use scheme://host or scheme://host:port in lower case, without a path, or * for all.", o))
+		}
 	}
 	return errors.Join(found...)
 }

@@ -110,7 +110,8 @@ func New(o Options) http.Handler {
 		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer)) // like needsToken, with other tokens
 	}
 	if o.OpenAI != nil {
-		mux.Handle("/v1/", traffic.watch("/v1/", o.OpenAI)) // likewise
+		classes["/v1/"] = forPrograms
+		mux.Handle("/v1/", traffic.watch("/v1/", o.OpenAI))
 	}
 	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(&route{op: account.Use}, a.otherPaths(), a.refuse)))
 	refuse := func(w http.ResponseWriter, r *http.Request, err error) {

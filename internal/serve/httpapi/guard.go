@@ -43,11 +43,12 @@ type guard struct {
 	hosts        *Hosts
 	proxies      []netip.Prefix
 	fromNode     func(*http.Request) bool // nil without nodes
+	origins      func() []string          // nil without other sites
 	unchecked    bool
 }
 
 func newGuard(o Options) *guard {
-	g := &guard{hasToken: o.Token != "", hosts: o.Hosts, proxies: o.TrustedProxies, fromNode: o.FromNode, unchecked: o.unchecked}
+	g := &guard{hasToken: o.Token != "", hosts: o.Hosts, proxies: o.TrustedProxies, fromNode: o.FromNode, origins: o.Origins, unchecked: o.unchecked}
 	g.token = sha256.Sum256([]byte(o.Token))
 	g.cookie, g.cookieName = sha256.Sum256([]byte(cookieValue(o.Token))), cookieName(o.Token)
 	g.people, g.personCookie = people{o.Accounts}, personCookieName(o.Token)
@@ -89,10 +90,15 @@ func (g *guard) checkOrigin(next http.Handler, refuse func(http.ResponseWriter, 
 			check = origin.CheckNavigation
 		case pageFile:
 			check = origin.CheckFile
+		case forPrograms:
+			r = g.share(h, r)
 		case needsToken, needsMetricsToken, loginLink, public, signed:
 		}
 		if err := check(r, g.allowedHosts(of)); err != nil && !g.unchecked {
 			refuse(w, r, err)
+			return
+		}
+		if of == forPrograms && answerPreflight(w, r) {
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -106,7 +112,7 @@ func (g *guard) allowedHosts(c class) func(host string) bool {
 		return origin.Any
 	case needsMetricsToken:
 		return func(host string) bool { return g.hosts.has(host) || origin.IsIP(host) }
-	case needsToken, loginLink, entrance, pageFile:
+	case needsToken, loginLink, entrance, pageFile, forPrograms:
 	}
 	return g.hosts.has
 }

@@ -34,6 +34,9 @@ const (
 	// pageFile is like needsToken, but accepts every Origin. It is for files that are the same for
 	// everybody.
 	pageFile
+	// forPrograms accepts the tokens of programs, which the handler checks, and no cookie. Pages of the
+	// sites that the configuration lists may use it (crossorigin.go).
+	forPrograms
 )
 
 // route declares one operation of the API.
