@@ -25,7 +25,7 @@ import (
 const (
 	v1Key      = "v1-test-key-0123456789"
 	v1OtherKey = "v1-other-key-0123456789"
-	v1Config   = `{v1: {tokens: {ide: {token: ` + v1Key + `}, other: {token: ` + v1OtherKey + `}}, origins: ["https://chat.example"]}, channels: {reviews: {instructions: Review strictly.}}}`
+	v1Config   = `{v1: {tokens: {ide: {token: ` + v1Key + `}, other: {token: ` + v1OtherKey + `, ignoreTools: true}}, origins: ["https://chat.example"]}, channels: {reviews: {instructions: Review strictly.}}}`
 )
 
 // v1Model is a model that repeats the last text, and records what it is asked.
@@ -360,6 +360,29 @@ func TestUnmodifiedClientsOfOpenAITalkToLilac(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A program that always sends tools of its own gets an answer without them if the operator has said so,
+// and the model learns that they are missing.
+func TestToolsOfAProgramOfV1AreIgnoredIfTheOperatorSaysSo(t *testing.T) {
+	t.Parallel()
+	s, m := startV1(t)
+	other := []string{"Authorization", "Bearer " + v1OtherKey}
+	for path, body := range map[string]string{
+		"chat/completions": chatBody("hello", `,"tools":[{"type":"function","function":{"name":"write_file"}}],"tool_choice":"auto"`),
+		"responses":        `{"model":"lilac","input":"hello","tools":[{"type":"function","name":"write_file"}],"tool_choice":"auto"}`,
+	} {
+		if got, raw := v1(t, t.Context(), s, path, body); got.StatusCode != http.StatusBadRequest || !strings.Contains(string(raw), "v1.tokens.ide.ignoreTools") {
+			t.Errorf("%s without the setting: %d %s", path, got.StatusCode, raw)
+		}
+		got, raw := v1(t, t.Context(), s, path, body, other...)
+		if got.StatusCode != http.StatusOK || !strings.Contains(string(raw), "You said hello") {
+			t.Errorf("%s: %d %s", path, got.StatusCode, raw)
+		}
+		if sent := string(m.last().Body); !strings.Contains(sent, "has tools of its own") || strings.Contains(sent, "write_file") {
+			t.Errorf("%s: the model got %s", path, sent)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (w *webServer) openAI(stopping context.Context) http.Handler {
 func (w *webServer) v1Clients() (out []openaiapi.Client) {
 	tokens := w.now.Load().config.V1.Tokens
 	for _, name := range slices.Sorted(maps.Keys(tokens)) {
-		out = append(out, openaiapi.Client{Name: name, Token: tokens[name].Token.Reveal()})
+		out = append(out, openaiapi.Client{Name: name, Token: tokens[name].Token.Reveal(), IgnoreTools: tokens[name].IgnoreTools})
 	}
 	return out
 }

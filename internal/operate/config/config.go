@@ -194,6 +194,8 @@ type V1 struct {
 type V1Token struct {
 	Token Secret       `json:"token,omitempty" jsonschema:"The API key of the program, at least 16 characters. Prefer ${NAME}, which reads an environment variable."`
 	Tools grant.Config `json:"tools,omitempty" jsonschema:"What requests of the program may use."`
+	// The default refuses such calls: a program may take an answer without its tools for one with them.
+	IgnoreTools bool `json:"ignoreTools,omitempty" jsonschema:"Whether calls with tools of the program itself are answered without those tools. By default, they are refused. The agent works in Lilac's workspace, not in the program's directory."`
 }
 
 // Memory configures what the agent remembers between conversations.

@@ -2,7 +2,6 @@ package openaiapi
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 
 	"lilac/internal/foundation/chat"
@@ -17,11 +16,10 @@ type chatRequest struct {
 	StreamOptions *struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	User           string            `json:"user"`
-	N              *int              `json:"n"`
-	Tools          []json.RawMessage `json:"tools"`
-	Functions      []json.RawMessage `json:"functions"`
-	ResponseFormat *format           `json:"response_format"`
+	User           string  `json:"user"`
+	N              *int    `json:"n"`
+	ResponseFormat *format `json:"response_format"`
+	offer
 }
 
 // format is the form of an answer that a client wants.
@@ -36,9 +34,6 @@ func (f *format) check(field string) error {
 	}
 	return fault.InvalidField(field, "Answers are texts; the format %q is not supported.", f.Type)
 }
-
-// errTools refuses tools of a client.
-var errTools = fault.InvalidField("tools", "Tools of the client are not supported: the agent uses its own. Offer yours to Lilac over MCP.")
 
 type chatUsage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
@@ -103,13 +98,11 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) er
 		return err
 	case in.N != nil && *in.N != 1:
 		return fault.InvalidField("n", "There is one answer; n must be 1.")
-	case len(in.Tools)+len(in.Functions) > 0:
-		return errTools
 	}
 	if err := in.ResponseFormat.check("response_format"); err != nil {
 		return err
 	}
-	talk, err := divide(in.Messages, "", "messages")
+	talk, err := divide(client, in.offer, in.Messages, "", "messages")
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@
 // client goes away. The answer is read from the request's output topic, in one goroutine for each call.
 // A question to the person ends the answer; the next call of the conversation can answer it.
 //
-// The tools are the agent's own and run in Lilac; a call with tools of the client is refused,
-// as is everything else that would change what the client gets without its knowledge.
+// The tools are the agent's own and run in Lilac; a call with tools of the client is refused unless
+// the operator has said that the client can do without them (tools.go), as is everything else that would change what the client gets without its knowledge.
 // Parameters of sampling are ignored: the configuration sets them.
 //
 // Whoever mounts the handler checks hosts and origins. A [Handler] is safe for concurrent

@@ -36,6 +36,8 @@ const (
 type Client struct {
 	Name  string
 	Token string
+	// IgnoreTools answers calls with tools of the program without them.
+	IgnoreTools bool
 }
 
 // Model is something that a call can name as its model: the agent, or a profile of it.

@@ -191,7 +191,11 @@ type conversation struct {
 
 // divide separates the instructions and the newest words of the user from what was said
 // before.
-func divide(messages []message, instructions, field string) (out conversation, err error) {
+func divide(client Client, tools offer, messages []message, instructions, field string) (out conversation, err error) {
+	ignored, err := tools.ignore(client)
+	if err != nil {
+		return out, err
+	}
 	var system []string
 	if instructions != "" {
 		system = append(system, instructions)
@@ -212,6 +216,9 @@ func divide(messages []message, instructions, field string) (out conversation, e
 		default:
 			return out, fault.InvalidField(fmt.Sprintf("%s[%d].role", field, i), "The role %q is not supported.", m.Role)
 		}
+	}
+	if ignored {
+		system = append(system, toolsNote)
 	}
 	first := len(said)
 	for first > 0 && said[first-1].Role == "user" {

@@ -21,10 +21,10 @@ type responseRequest struct {
 	Background   bool              `json:"background"`
 	User         *string           `json:"user"`
 	Metadata     map[string]string `json:"metadata"`
-	Tools        []json.RawMessage `json:"tools"`
 	Text         *struct {
 		Format *format `json:"format"`
 	} `json:"text"`
+	offer
 }
 
 // input is a text or a list of messages.
@@ -122,8 +122,6 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 		return err
 	case in.Background:
 		return fault.InvalidField("background", "background is not supported. The work goes on if the client disconnects; repeat the call with the same Idempotency-Key to get its answer.")
-	case len(in.Tools) > 0:
-		return errTools
 	case len(in.Conversation) > 0 && !bytes.Equal(in.Conversation, []byte("null")):
 		return fault.InvalidField("conversation", "Conversations of OpenAI are not supported. Use previous_response_id, or the header %s.", sessionHeader)
 	}
@@ -132,7 +130,7 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 			return err
 		}
 	}
-	talk, err := divide(in.Input, text(in.Instructions), "input")
+	talk, err := divide(client, in.offer, in.Input, text(in.Instructions), "input")
 	if err != nil {
 		return err
 	}
