@@ -20,6 +20,8 @@ type message struct {
 	ID      string  `json:"id"`
 	Role    string  `json:"role"`
 	Content content `json:"content"`
+	// Output is the result of a tool call, of responses.
+	Output content `json:"output"`
 }
 
 // content is a text or a list of parts.
@@ -206,12 +208,14 @@ func divide(client Client, tools offer, messages []message, instructions, field 
 		case m.Type == "item_reference":
 			out.reference = m.ID
 			said = append(said, message{Role: "assistant"}) // the messages before it are not new
-		case m.Type == "reasoning": // of another model: it has no words for this one
+		case m.Type == "reasoning", m.Type == "function_call": // of another model: it has no words for this one
+		case m.Type == "function_call_output":
+			said = append(said, message{Role: "tool", Content: m.Output})
 		case m.Type != "" && m.Type != "message":
 			return out, fault.InvalidField(fmt.Sprintf("%s[%d].type", field, i), "Entries of the type %q are not supported: Lilac's tools are its own.", m.Type)
 		case m.Role == "system" || m.Role == "developer":
 			system = append(system, m.Content.text())
-		case m.Role == "user" || m.Role == "assistant":
+		case m.Role == "user" || m.Role == "assistant" || m.Role == "tool":
 			said = append(said, m)
 		default:
 			return out, fault.InvalidField(fmt.Sprintf("%s[%d].role", field, i), "The role %q is not supported.", m.Role)
@@ -274,7 +278,9 @@ func (c conversation) opening() string {
 	}
 	var b strings.Builder
 	for _, m := range c.earlier {
-		fmt.Fprintf(&b, "%s: %s\n\n", m.Role, m.Content.text())
+		if text := m.Content.text(); text != "" { // a call of a tool has none
+			fmt.Fprintf(&b, "%s: %s\n\n", m.Role, text)
+		}
 	}
 	before := b.String()
 	if len(before) > maxEarlier {

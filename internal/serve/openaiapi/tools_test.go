@@ -43,3 +43,30 @@ func TestToolsOfAClientAreIgnoredOnlyIfNobodyWaitsForThem(t *testing.T) {
 		}
 	}
 }
+
+// A person can choose Lilac in the middle of a conversation in which another model used tools of the
+// client, as opencode sends it with chat completions, and Codex with responses.
+func TestEarlierToolCallsOfAnotherModelAreRead(t *testing.T) {
+	for name, messages := range map[string]string{
+		"chat completions": `[{"role":"user","content":"find"},{"role":"assistant","content":"","tool_calls":[{"id":"c","type":"function","function":{"name":"glob","arguments":"{}"}}]},
+			{"role":"tool","tool_call_id":"c","content":"a.json"},{"role":"assistant","content":"There is one."},{"role":"user","content":"thanks"}]`,
+		"responses": `[{"role":"user","content":"find"},{"type":"function_call","call_id":"c","name":"glob","arguments":"{}"},
+			{"type":"function_call_output","call_id":"c","output":"a.json"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"There is one."}]},{"role":"user","content":"thanks"}]`,
+	} {
+		var in input
+		if err := json.Unmarshal([]byte(messages), &in); err != nil {
+			t.Fatal(err)
+		}
+		got, err := divide(Client{}, offer{}, in, "", "messages")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if opening := got.opening(); !strings.Contains(opening, "user: find\n\ntool: a.json\n\nassistant: There is one.\n\n---") || got.prompt != "thanks" {
+			t.Errorf("%s: %q after %q", name, got.prompt, opening)
+		}
+		// A result at the end is for a call of Lilac, which makes none.
+		if _, err := divide(Client{}, offer{}, in[:3], "", "messages"); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s: a result at the end: %v", name, err)
+		}
+	}
+}
