@@ -68,7 +68,38 @@ func TestACountedAttemptOfV1RunsOnce(t *testing.T) {
 	}
 }
 
-// The control of the test before.
+// opencode and Crush repeat a failed call by themselves. They name their conversation, but count no
+// attempts; Crush uses OpenAI's library, but counts 0 each time.
+func TestARepeatedCallOfV1InANamedChatRunsOnce(t *testing.T) {
+	t.Parallel()
+	for name, count := range map[string][]string{"opencode": nil, "Crush": {"X-Stainless-Retry-Count", "0"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, m := startV1(t)
+			chat := func(id string) []string { return append([]string{"X-Session-Id", id}, count...) }
+			header := http.Header{"X-Session-Id": {"ses_1"}}
+			if count != nil {
+				header.Set(count[0], count[1])
+			}
+			loseAnswer(t, s, m, header)
+			for _, step := range []struct {
+				what, chat string
+				want       int
+			}{
+				{"the same words in another chat", "ses_2", 2},
+				{"a repetition", "ses_1", 2},
+				{"the same words after the answer was delivered", "ses_1", 3},
+			} {
+				sayWait(t, s, chat(step.chat)...)
+				if got := conversations(s); got != step.want {
+					t.Errorf("after %s, there are %d conversations, want %d", step.what, got, step.want)
+				}
+			}
+		})
+	}
+}
+
+// The control of the tests before.
 func TestAnAttemptOfV1ThatIsNotCountedIsANewCall(t *testing.T) {
 	t.Parallel()
 	s, m := startV1(t)

@@ -18,6 +18,11 @@ import (
 // repeat failed calls by themselves, and send no Idempotency-Key.
 const attemptHeader = "X-Stainless-Retry-Count"
 
+// chatHeader names the conversation in calls of opencode and Crush. They repeat a failed call with the
+// same words, and count nothing or always 0. The words of a new call in the conversation differ, because
+// each call repeats all that was said before.
+const chatHeader = "X-Session-Id"
+
 // attemptAge bounds the time between a call and its repetition: the libraries wait ten minutes for
 // an answer, and seconds between two attempts.
 const attemptAge = 15 * time.Minute
@@ -42,8 +47,10 @@ type attempt struct {
 	// key is the Idempotency-Key, or "".
 	key  string
 	hash string // of the body
-	// counted reports that the client counts its attempts, and again that this is not the first.
+	// counted reports that an attempt can be recognized without a key, and again that this may not be
+	// the first. chat is the client's name for the conversation, or "".
 	counted, again bool
+	chat           string
 }
 
 // attemptOf reads how a repetition of a call is recognized.
@@ -53,15 +60,24 @@ func attemptOf(client Client, r *http.Request, hash [sha256.Size]byte) (a attemp
 		return a, fault.InvalidField("Idempotency-Key", "An Idempotency-Key has at most %d characters.", maxKey)
 	}
 	n, err := strconv.Atoi(r.Header.Get(attemptHeader))
-	a.counted = err == nil && n >= 0 && a.key == ""
-	a.again = a.counted && n > 0
+	if chat := r.Header.Get(chatHeader); len(chat) <= maxKey {
+		a.chat = chat
+	}
+	a.counted = (err == nil && n >= 0 || a.chat != "") && a.key == ""
+	a.again = a.counted && (n > 0 || a.chat != "")
 	return a, nil
 }
 
 // safe reports that the client may repeat the call: it is recognized.
 func (a attempt) safe() bool { return a.key != "" || a.counted }
 
-func (a attempt) countedID() string { return a.client + ":" + a.hash }
+func (a attempt) countedID() string {
+	id := a.client + ":" + a.hash
+	if a.chat != "" {
+		id += ":" + a.chat
+	}
+	return id
+}
 
 // remember stores a call that can be recognized, or returns the one that it repeats.
 func (h *Handler) remember(tx *db.Tx, a attempt, now run) (*run, error) {
