@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -186,24 +187,18 @@ func (c *client) attempt(ctx context.Context, k call, data []byte, contentType s
 		return err
 	}
 	response, err := c.http.Do(r)
-	c.limits.release(turn, k, response)
 	if err != nil {
+		c.limits.release(turn, k, nil)
 		return fmt.Errorf("call Discord: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
-	if err != nil {
+	refused := refusalOf(response, answer)
+	c.limits.release(turn, k, response)
+	switch {
+	case err != nil:
 		return fmt.Errorf("read the response: %w", err)
-	}
-	if response.StatusCode < 200 || response.StatusCode > 299 {
-		refused := &refusedError{status: response.StatusCode, header: response.Header}
-		if json.Unmarshal(answer, refused) != nil || refused.Message == "" {
-			refused.Message, refused.foreign = http.StatusText(response.StatusCode), true
-		}
-		if wrong := refused.wrongFields(); wrong != "" {
-			refused.Message += " (" + wrong + ")"
-		}
-		refused.foreign = refused.foreign || refused.status == http.StatusNotFound && refused.Code == 0
+	case refused != nil:
 		return refused
 	}
 	if result == nil {
@@ -213,6 +208,26 @@ func (c *client) attempt(ctx context.Context, k call, data []byte, contentType s
 		return fmt.Errorf("decode the response: %w", err)
 	}
 	return nil
+}
+
+// refusalOf returns why a call was refused, nil if it was not. If the network in front
+// of Discord bans the address, it gives the response a wait.
+func refusalOf(response *http.Response, answer []byte) *refusedError {
+	if response.StatusCode >= 200 && response.StatusCode <= 299 {
+		return nil
+	}
+	e := &refusedError{status: response.StatusCode, header: response.Header}
+	if json.Unmarshal(answer, e) != nil || e.Message == "" {
+		e.Message, e.foreign = http.StatusText(response.StatusCode), true
+	}
+	if wrong := e.wrongFields(); wrong != "" {
+		e.Message += " (" + wrong + ")"
+	}
+	e.foreign = e.foreign || e.status == http.StatusNotFound && e.Code == 0 || e.Code == internalNetworkError
+	if wait, stated := retryAfter(e.header); e.status == http.StatusTooManyRequests && (!stated && e.Code == 0 || wait == 0 && e.foreign) {
+		e.header.Set("Retry-After", strconv.Itoa(int(bannedPause.Seconds())))
+	}
+	return e
 }
 
 // decodeLenient decodes JSON, skipping fields whose type is not the expected
@@ -294,6 +309,7 @@ const (
 	unknownMessage         = 10008
 	tooManyEdits           = 30046 // of a message older than an hour
 	entityTooLarge         = 40005
+	internalNetworkError   = 40333 // the network in front of Discord refused the call
 	missingAccess          = 50001
 	missingPermissions     = 50013
 	threadArchived         = 50083
@@ -332,7 +348,7 @@ func (e *refusedError) fault(reads bool) error {
 		kind, message = fault.Denied, "The bot lacks a permission in this channel (“lilac doctor” says which): "+e.Message
 	case e.foreign && e.status < http.StatusInternalServerError && e.status != http.StatusRequestEntityTooLarge:
 		// It says nothing about the message or the channel of the call.
-		kind, message = fault.Unavailable, "The response is not from Discord: a proxy refused the call, or Discord's API is not at surface.discord.apiURL. The address must end with the version, as in https://discord.com/api/v10."
+		kind, message = fault.Unavailable, "The response is not from Discord: a proxy or the network in front of Discord refused the call, or Discord's API is not at surface.discord.apiURL. The address must end with the version, as in https://discord.com/api/v10."
 	case e.status == http.StatusForbidden:
 		kind = fault.Denied
 	case e.status == http.StatusNotFound:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,8 +27,9 @@ const (
 	// tokenRetry is the wait before a rejected token is tried again; a single
 	// rejection may be an error on Discord's side.
 	tokenRetry = time.Minute
-	// bannedPause is the wait after a 429 that states none and is not Discord's: the
-	// network in front of Discord has banned the address, and calls prolong that.
+	// bannedPause is the wait after a 429 that states none and has no code, as a page or
+	// as JSON: the network in front of Discord has banned the address, and calls prolong
+	// that.
 	bannedPause = time.Minute
 )
 
@@ -253,15 +253,7 @@ func (l *limiter) shareLocked(limitKey, shared string, b *bucket) *bucket {
 
 // retryAfter returns the wait that the headers of a 429 ask for. Discord's refusal of
 // further edits asks for none.
-func retryAfter(h http.Header) (time.Duration, bool) {
-	if after, ok := seconds(h, "Retry-After"); ok {
-		return after, true
-	}
-	if strings.HasPrefix(h.Get("Content-Type"), "application/json") {
-		return 0, false
-	}
-	return bannedPause, true
-}
+func retryAfter(h http.Header) (time.Duration, bool) { return seconds(h, "Retry-After") }
 
 // seconds parses a header that holds seconds; anything above a day is invalid.
 func seconds(h http.Header, name string) (time.Duration, bool) {

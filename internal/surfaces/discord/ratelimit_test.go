@@ -37,30 +37,37 @@ func TestCallsThatAreNotAnsweredCount(t *testing.T) {
 	}
 }
 
-// The network in front of Discord bans an address with a page that names no time. Calls would prolong
-// the ban.
+// The network in front of Discord bans an address with a page, or with JSON, that names no time. Calls
+// would prolong the ban.
 func TestABanWithoutATimeIsWaitedOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, discordtest.Options{Memory: true})
-		a, _ := w.connected(w.options())
-		const sends = "POST /channels/{channel}/messages"
-		w.server.FailNext(sends, discordtest.Fault{Status: http.StatusTooManyRequests, Page: "error code: 1015"})
-		before := len(w.server.Requests())
-		for range 3 {
-			_, err := a.Send(t.Context(), say(w, "hi", ""))
-			if fault.KindOf(err) != fault.RateLimited || fault.RetryAfterOf(err) < 50*time.Second {
-				t.Errorf("during the ban: %v, again in %v", err, fault.RetryAfterOf(err))
-			}
-		}
-		if err := a.Typing(t.Context(), w.channel); fault.KindOf(err) != fault.RateLimited {
-			t.Errorf("another call during the ban: %v", err)
-		}
-		if n := len(w.server.Requests()) - before; n != 1 {
-			t.Errorf("%d requests during the ban, want the one that was refused", n)
-		}
-		time.Sleep(2 * time.Minute)
-		if _, err := a.Send(t.Context(), say(w, "hi", "")); err != nil {
-			t.Errorf("after the ban: %v", err)
-		}
-	})
+	for name, ban := range map[string]discordtest.Fault{
+		"as a page": {Status: http.StatusTooManyRequests, Page: "error code: 1015"},
+		// Reported as discord-api-docs#5810.
+		"as JSON": {Status: http.StatusTooManyRequests, Page: `{"code": 0, "message": "You are being blocked from accessing our API temporarily due to exceeding our rate limits frequently."}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, discordtest.Options{Memory: true})
+				a, _ := w.connected(w.options())
+				w.server.FailNext("POST /channels/{channel}/messages", ban)
+				before := len(w.server.Requests())
+				for range 3 {
+					_, err := a.Send(t.Context(), say(w, "hi", ""))
+					if fault.KindOf(err) != fault.RateLimited || fault.RetryAfterOf(err) < 50*time.Second {
+						t.Errorf("during the ban: %v, again in %v", err, fault.RetryAfterOf(err))
+					}
+				}
+				if err := a.Typing(t.Context(), w.channel); fault.KindOf(err) != fault.RateLimited {
+					t.Errorf("another call during the ban: %v", err)
+				}
+				if n := len(w.server.Requests()) - before; n != 1 {
+					t.Errorf("%d requests during the ban, want the one that was refused", n)
+				}
+				time.Sleep(2 * time.Minute)
+				if _, err := a.Send(t.Context(), say(w, "hi", "")); err != nil {
+					t.Errorf("after the ban: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -104,6 +104,8 @@ func refusals(t *testing.T) {
 		{discordtest.Fault{Status: http.StatusNotFound, Page: "404 page not found"}, fault.Unavailable, fault.Unavailable},
 		{discordtest.Fault{Status: http.StatusNotFound, Message: "404: Not Found"}, fault.Unavailable, fault.Unavailable},
 		{discordtest.Fault{Status: http.StatusForbidden, Page: "<html>Access denied</html>"}, fault.Unavailable, fault.Unavailable},
+		// So does the network in front of Discord, also as JSON (reported as discord-api-docs#6473).
+		{discordtest.Fault{Status: http.StatusForbidden, Page: `{"message": "internal network error", "code": 40333}`}, fault.Unavailable, fault.Unavailable},
 		{discordtest.BadGateway, fault.Timeout, fault.Timeout},
 		{discordtest.CutAfter, fault.Timeout, fault.Timeout},
 	} {

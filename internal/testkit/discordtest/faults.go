@@ -19,8 +19,8 @@ type Fault struct {
 	// Status, Code and Message reject the request with an error in Discord's JSON format.
 	Status, Code int
 	Message      string
-	// Page is the response instead of JSON. Proxies and the network in front of Discord
-	// send pages.
+	// Page is the response instead of Discord's: proxies and the network in front of Discord
+	// send pages, or JSON of their own.
 	Page string
 	// RetryAfter responds with 429. Global makes it a limit across all routes; Shared
 	// makes it a limit that other clients also consume (Rate Limits, "Exceeding A Rate

@@ -206,7 +206,11 @@ func (s *core) serve(w http.ResponseWriter, r *http.Request, route string, publi
 	}
 	if f.Page != "" {
 		w.Header().Del("Via")
-		http.Error(w, f.Page, f.Status)
+		if json.Valid([]byte(f.Page)) {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		w.WriteHeader(f.Status)
+		_, _ = io.WriteString(w, f.Page) // the client may have disconnected
 		s.record(c, f.Status, w.Header())
 		return
 	}
