@@ -312,6 +312,7 @@ const (
 	internalNetworkError   = 40333 // the network in front of Discord refused the call
 	missingAccess          = 50001
 	missingPermissions     = 50013
+	invalidWebhookToken    = 50027 // the token of an interaction has expired
 	threadArchived         = 50083
 	replyWithoutReadAccess = 160002
 )
@@ -342,6 +343,8 @@ func (e *refusedError) fault(reads bool) error {
 			f.RetryAfter = after
 		}
 		return f
+	case e.Code == invalidWebhookToken: // it says nothing about the bot's token
+		kind, message = fault.NotFound, "Discord no longer accepts replies to this command or button."
 	case e.status == http.StatusUnauthorized:
 		return errBadToken
 	case e.Code == missingAccess || e.Code == missingPermissions || e.Code == replyWithoutReadAccess:

@@ -163,6 +163,27 @@ func TestOnlyWhoAskedAndModeratorsMayStop(t *testing.T) {
 	}
 }
 
+// Fifteen minutes after a command, Discord refuses replies to it with a 401 (reported as
+// discord-api-docs#6851). By a clock that is behind, there is still time. It says nothing about the bot's
+// token.
+func TestALateReplyDoesNotBlameTheToken(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{}
+	o := w.options()
+	o.Interactions = d
+	a, _ := w.connected(o)
+	w.knowsCommands()
+	w.server.FailNext("PATCH /webhooks", discordtest.Fault{Status: http.StatusUnauthorized, Code: 50027, Message: "Invalid Webhook Token"})
+	w.server.Slash(w.channel, w.ann.ID, "status", nil)
+	w.await("the refusal", func() bool { return strings.Contains(w.log.String(), "cannot reply to a Discord interaction") })
+	if log := w.log.String(); strings.Contains(log, "rejected the bot's token") || !strings.Contains(log, "no longer accepts replies") {
+		t.Errorf("the log says: %s", log)
+	}
+	if err := a.Healthy(); err != nil {
+		t.Errorf("its health is %v", err)
+	}
+}
+
 // Requests that another component starts can have IDs longer than Discord's limit for a button ID.
 // They can still be stopped.
 func TestARequestWithALongIdCanBeStopped(t *testing.T) {
