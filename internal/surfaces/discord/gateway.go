@@ -159,10 +159,19 @@ func (g *gateway) address(ctx context.Context, at *position) (string, error) {
 	}
 	if address == "" {
 		var answer struct {
-			URL string `json:"url"`
+			URL   string `json:"url"`
+			Limit struct {
+				Remaining *int  `json:"remaining"`
+				Reset     int64 `json:"reset_after"`
+			} `json:"session_start_limit"`
 		}
 		if err := g.client.get(ctx, getGatewayBot.with(), &answer); err != nil {
 			return "", err
+		}
+		if left := answer.Limit.Remaining; left != nil && *left <= 0 && at.session == "" {
+			// One more would reset the token ("Gateway", session start limit object).
+			wait := (time.Duration(answer.Limit.Reset) * time.Millisecond).Round(time.Second)
+			return "", fault.New(fault.Unavailable, "The bot has begun as many sessions as Discord allows in a day; the next may begin in %s. If Lilac did not begin them, another program uses the token: stop it, or reset the token.", wait)
 		}
 		address = answer.URL
 	}

@@ -164,11 +164,11 @@ func TestWhatTheGatewayTellsAgainIsHeardOnce(t *testing.T) {
 
 // flap invalidates the client's sessions for one day of fake time. It returns the number of sessions
 // that were started and the violations of Discord's rules.
-func flap(t *testing.T, change func(*discord.Options)) (begun int, violations []string) {
+func flap(t *testing.T, change func(*world, *discord.Options)) (begun int, violations []string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
 		o := w.options()
-		change(&o)
+		change(w, &o)
 		a := discord.New(o)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -191,12 +191,14 @@ func flap(t *testing.T, change func(*discord.Options)) (begun int, violations []
 func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
 	effort.SkipSlow(t)
 	t.Parallel() // it waits most of the time
-	if begun, wrong := flap(t, func(*discord.Options) {}); begun > 200 || begun < 20 || len(wrong) > 0 {
+	if begun, wrong := flap(t, func(*world, *discord.Options) {}); begun > 200 || begun < 20 || len(wrong) > 0 {
 		t.Errorf("%d sessions were begun in a day: %q", begun, wrong)
 	}
-	// Without the identify limit, the same day exhausts the session starts, and Discord resets the
-	// token.
-	begun, wrong := flap(t, func(o *discord.Options) { o.IdentifyLimit = discord.IdentifyLimit{Burst: 1 << 30, Every: time.Second} })
+	// Without the identify limit, and without asking Discord how many remain, the same day exhausts the
+	// session starts, and Discord resets the token.
+	begun, wrong := flap(t, func(w *world, o *discord.Options) {
+		o.IdentifyLimit, o.GatewayURL = discord.IdentifyLimit{Burst: 1 << 30, Every: time.Second}, w.server.GatewayURL
+	})
 	if begun <= 1000 || !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "resets the token") }) {
 		t.Errorf("without an identify limit %d sessions were begun, and Discord says %q: the test shows nothing", begun, wrong)
 	}
@@ -412,6 +414,27 @@ func TestASessionIsResumedElsewhereWhenItsAddressIsGone(t *testing.T) {
 			if time.Sleep(time.Second); time.Since(began) > 5*time.Minute {
 				t.Fatalf("five minutes after an outage it heard %q", w.said())
 			}
+		}
+	})
+}
+
+// Once all sessions have begun that Discord allows in a day, for example because a second program uses
+// the token, one more resets the token (reported as claude-plugins-official#3140). The fake Discord fails
+// the test for it.
+func TestTheSessionsOfADayAreNotExceeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true, IdentifiesPerDay: 2})
+		a, _ := w.connected(w.options())
+		for range 2 {
+			w.server.DropGateway(discordtest.Invalid)
+			time.Sleep(time.Hour)
+		}
+		if err := a.Healthy(); err == nil || !strings.Contains(w.log.String(), "another program uses the token") {
+			t.Errorf("its health is %v, the log: %s", err, w.log.String())
+		}
+		time.Sleep(24 * time.Hour)
+		if err := a.Healthy(); err != nil {
+			t.Errorf("a day later its health is %v", err)
 		}
 	})
 }
