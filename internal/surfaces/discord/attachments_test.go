@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,19 @@ func sendFile(w *world, text string, f discordtest.File) surface.Attachment {
 		w.t.Fatalf("attachments: %+v", facts.Attachments)
 	}
 	return facts.Attachments[0]
+}
+
+// Discord drops the characters of a file name that are not ASCII, and keeps them as the title (reported
+// as hermes-agent#46060 and discord.js#11302).
+func TestAFileKeepsItsName(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.connected(w.options())
+	for _, name := range []string{"Bericht.pdf", "月次報告.pdf", "Отчёт за июль.v2.pdf", "a\u202egnp.pdf"} {
+		want := strings.ReplaceAll(name, "\u202e", "_")
+		if got := sendFile(w, "look at "+name, discordtest.File{Name: name, Data: []byte("%PDF-1.7")}).Filename; got != want {
+			t.Errorf("%q is called %q, want %q", name, got, want)
+		}
+	}
 }
 
 func TestAnAddressThatHasExpiredIsRenewedOnce(t *testing.T) {

@@ -39,7 +39,7 @@ func (c converter) message(m wireMessage) surface.Message {
 		attachments = append(attachments, s.Message.Attachments...)
 	}
 	for _, f := range attachments {
-		out.Attachments = append(out.Attachments, surface.Attachment{ID: f.ID, URL: f.URL, Filename: f.Filename, MimeType: f.ContentType, Size: f.Size})
+		out.Attachments = append(out.Attachments, surface.Attachment{ID: f.ID, URL: f.URL, Filename: f.name(), MimeType: f.ContentType, Size: f.Size})
 	}
 	for _, u := range m.Mentions {
 		out.Mentions = append(out.Mentions, surface.User{ID: u.ID, Name: u.name(u.Member), Bot: u.Bot})

@@ -2,6 +2,8 @@ package discord
 
 import (
 	"encoding/json"
+	"path"
+	"strings"
 	"time"
 )
 
@@ -37,8 +39,10 @@ type wireReference struct {
 }
 
 type wireAttachment struct {
-	ID          string `json:"id"`
-	Filename    string `json:"filename"`
+	ID       string `json:"id"`
+	Filename string `json:"filename"`
+	// Title is the name without its ending if Filename lacks some of its characters.
+	Title       string `json:"title"`
 	ContentType string `json:"content_type"`
 	Size        int64  `json:"size"`
 	URL         string `json:"url"`
@@ -203,6 +207,16 @@ type wireReaction struct {
 	MessageID string    `json:"message_id"`
 	GuildID   string    `json:"guild_id"`
 	Emoji     wireEmoji `json:"emoji"`
+}
+
+// name returns the name of the file as it was uploaded. Discord's file names have only
+// ASCII characters.
+func (a wireAttachment) name() string {
+	if a.Title == "" {
+		return a.Filename
+	}
+	ending := path.Ext(a.Filename)
+	return safeFilename(strings.TrimSuffix(a.Title, ending) + ending)
 }
 
 // name returns the display name: nickname, global name, or user name.

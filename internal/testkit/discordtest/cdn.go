@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // urlLife is how long a signed attachment URL is valid. Discord documents that the URLs
@@ -37,13 +38,33 @@ func (s *core) storeLocked(channelID, name, contentType string, data []byte) Att
 	return Attachment{ID: id, Name: name, ContentType: contentType, Size: len(data), URL: s.CDNURL + at}
 }
 
+// uploadLocked stores a file of a person. Discord reduces its name to ASCII characters and
+// keeps the rest as the title (Message Resource, "Attachment Object").
+func (f File) uploadLocked(s *core, channelID string) Attachment {
+	name := strings.Map(func(r rune) rune {
+		if r >= utf8.RuneSelf {
+			return -1
+		}
+		return r
+	}, f.Name)
+	a := s.storeLocked(channelID, name, f.ContentType, f.Data)
+	if name != f.Name {
+		a.Title = strings.TrimSuffix(f.Name, path.Ext(f.Name))
+	}
+	return a
+}
+
 // wireAttachment encodes an attachment with a newly signed URL, because Discord signs
 // URLs whenever a client reads them.
 func (s *core) wireAttachment(a Attachment) object {
 	signed := s.SignURL(a.URL)
-	return object{
+	o := object{
 		"id": a.ID, "filename": a.Name, "content_type": a.ContentType, "size": a.Size, "url": signed, "proxy_url": signed, "flags": 0,
 	}
+	if a.Title != "" {
+		o["title"] = a.Title
+	}
+	return o
 }
 
 // SignURL signs a CDN URL as of now: it sets the query parameters ex, is and hm.

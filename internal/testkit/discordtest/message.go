@@ -33,6 +33,8 @@ type Message struct {
 type Attachment struct {
 	ID, Name, ContentType, URL string
 	Size                       int
+	// Title is the name without its ending if Name lacks some of its characters.
+	Title string
 }
 
 // Button is a button of a message.

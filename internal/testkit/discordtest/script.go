@@ -333,7 +333,7 @@ func (s Script) Say(channelID string, u User, text string, o SayOptions) (messag
 		m.kind, m.repliedPing = messageReply, !o.NoPing
 	}
 	for _, f := range o.Files {
-		m.Attachments = append(m.Attachments, s.storeLocked(c.id, f.Name, f.ContentType, f.Data))
+		m.Attachments = append(m.Attachments, f.uploadLocked(s.core, c.id))
 	}
 	m.rich = s.enrichLocked(m, o.Rich)
 	s.addLocked(c, m)
