@@ -50,17 +50,30 @@ func (f fence) through(text string) fence {
 		case length == 0:
 		case f.length == 0:
 			if char != '`' || !strings.Contains(rest, "`") {
-				f = fence{char: char, length: length, info: strings.TrimSpace(rest), quoted: quoted, start: at, body: next}
+				f = fence{char: char, length: length, info: language(rest), quoted: quoted, start: at, body: next}
 			}
 		case char == f.char && length >= f.length && (strings.TrimSpace(rest) == "" || strings.HasPrefix(strings.TrimSpace(rest), spoiler)):
 			f = fence{start: -1, body: -1}
 		}
 		at = next
 	}
-	if f.length+len(f.info) > maxFence {
+	if f.length > maxFence {
 		return fence{start: -1, body: -1}
 	}
+	if f.length+len(f.info) > maxFence {
+		f.info = ""
+	}
 	return f
+}
+
+// language returns the first word of an info string. Platforms show the others as code, or
+// ignore them.
+func language(info string) string {
+	words := strings.Fields(info)
+	if len(words) == 0 {
+		return ""
+	}
+	return words[0]
 }
 
 // unquoted returns a line without the mark of a quote at its start, and whether it

@@ -27,8 +27,9 @@ func (p Piece) String() string {
 }
 
 const (
-	// maxFence bounds a fence, with its info string, that is closed and opened
-	// again. A longer one is cut like any text.
+	// maxFence bounds a fence, with its language, that is closed and opened again. If they
+	// are longer together, it is opened without the language; a longer fence is cut like any
+	// text.
 	maxFence = 24
 	// minFill is the percentage of a message that is filled before a better place
 	// to cut is accepted.

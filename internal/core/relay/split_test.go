@@ -57,6 +57,14 @@ func TestSplitCutsAtTheBestPlace(t *testing.T) {
 			"~~~~ sh\n" + a + "\n" + b + "\n~~~~",
 			[]string{"~~~~ sh\n" + a + "\n~~~~", "~~~~sh\n" + b + "\n~~~~"},
 		},
+		"a fence with a title is opened again with its language": {
+			"```go title=\"internal/core/relay/split.go\"\n" + a[:40] + "\n" + b + "\n```",
+			[]string{"```go title=\"internal/core/relay/split.go\"\n" + a[:40] + "\n```", "```go\n" + b + "\n```"},
+		},
+		"a fence with a long language is opened again without it": {
+			"```" + strings.Repeat("x", 30) + "\n" + a[:50] + "\n" + b + "\n```",
+			[]string{"```" + strings.Repeat("x", 30) + "\n" + a[:50] + "\n```", "```\n" + b + "\n```"},
+		},
 		"a block that would not be seen begins in the next message": {
 			a + "\n" + strings.Repeat("c", 30) + "\n```\n" + b + "\n```",
 			[]string{a + "\n" + strings.Repeat("c", 30), "```\n" + b + "\n```"},
