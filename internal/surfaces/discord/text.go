@@ -136,6 +136,11 @@ func (t *readable) content(c wireContent, program bool) {
 			t.add(fmt.Sprintf("[voice message, %.0f seconds]", a.Duration))
 		}
 	}
+	for _, a := range c.Attachments {
+		if a.Description != "" {
+			t.add("[description of " + a.name() + ": " + a.Description + "]")
+		}
+	}
 	for _, e := range c.Embeds {
 		if program && (e.Type == "" || e.Type == "rich" || c.Content == "") {
 			t.embed(e)

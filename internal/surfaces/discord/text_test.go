@@ -36,6 +36,10 @@ func TestWhatIsSaidWithoutWordsIsHeard(t *testing.T) {
 			"## Outage\nThe mail is down.\n[image: a graph https://x.example/1.png]\n[image: a map https://x.example/2.png]\n[file: log.txt https://x.example/log.txt]\n[button: Open (https://x.example)]\n[button: Claim]\n[menu: Severity low / high]",
 		},
 		{`"content":"","flags":8192,"attachments":[{"id":"4","filename":"voice-message.ogg","content_type":"audio/ogg","duration_secs":12.4,"waveform":"AAA"}]`, "[voice message, 12 seconds]"},
+		{
+			`"content":"which one?","attachments":[{"id":"4","filename":"a.png","content_type":"image/png","description":"two doors, one is open"},{"id":"5","filename":".png","title":"扉","content_type":"image/png","description":"closed"},{"id":"6","filename":"c.png","content_type":"image/png"}]`,
+			"which one?\n[description of a.png: two doors, one is open]\n[description of 扉.png: closed]",
+		},
 		{`"content":"","poll":{"question":{"text":"Tea?"},"answers":[{"answer_id":1,"poll_media":{"text":"yes","emoji":{"name":"🍵"}}},{"answer_id":2,"poll_media":{"text":"no"}}],"results":{"answer_counts":[{"id":1,"count":3}]}}`, "[poll: Tea? (🍵 yes: 3 / no: 0)]"},
 		{`"content":"odd fields","embeds":7,"components":"none","poll":[],"sticker_items":{},"attachments":null,"flags":"x","mentions":[7],"message_reference":"y","reactions":{"a":1}`, "odd fields"},
 		{`"content":["odd"],"author":{"id":"31","bot":"yes","username":5},"embeds":[{"title":"kept","description":8,"fields":[{"name":"a","value":"b"},"c"]}]`, "kept\na: b"},

@@ -42,7 +42,9 @@ type wireAttachment struct {
 	ID       string `json:"id"`
 	Filename string `json:"filename"`
 	// Title is the name without its ending if Filename lacks some of its characters.
-	Title       string `json:"title"`
+	Title string `json:"title"`
+	// Description is what people who cannot see the file are told ("alt text").
+	Description string `json:"description"`
 	ContentType string `json:"content_type"`
 	Size        int64  `json:"size"`
 	URL         string `json:"url"`

@@ -51,6 +51,7 @@ func (f File) uploadLocked(s *core, channelID string) Attachment {
 	if name != f.Name {
 		a.Title = strings.TrimSuffix(f.Name, path.Ext(f.Name))
 	}
+	a.Description = f.Description
 	return a
 }
 
@@ -63,6 +64,9 @@ func (s *core) wireAttachment(a Attachment) object {
 	}
 	if a.Title != "" {
 		o["title"] = a.Title
+	}
+	if a.Description != "" {
+		o["description"] = a.Description
 	}
 	return o
 }

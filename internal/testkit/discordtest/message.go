@@ -35,6 +35,8 @@ type Attachment struct {
 	Size                       int
 	// Title is the name without its ending if Name lacks some of its characters.
 	Title string
+	// Description is the alt text.
+	Description string
 }
 
 // Button is a button of a message.

@@ -306,7 +306,9 @@ func (s World) overwrite(channelID, whoseID string, change func(*overwrite)) {
 // File is a file that a user attaches to a message.
 type File struct {
 	Name, ContentType string
-	Data              []byte
+	// Description is the alt text.
+	Description string
+	Data        []byte
 }
 
 // SayOptions are optional properties of a message.
