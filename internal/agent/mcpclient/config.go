@@ -38,7 +38,7 @@ type ServerConfig struct {
 	Internal bool             `json:"internal,omitempty" jsonschema:"Whether the name in url, or the names in hosts, may point to this machine or a private network. Addresses and localhost in url are allowed anyway."`
 	Watch    []string         `json:"watch,omitempty" jsonschema:"URIs of resources to subscribe to. Each update becomes an event mcp.resource.updated."`
 
-	OAuth *OAuthConfig `json:"oauth,omitempty" jsonschema:"The registration of Lilac with the authorization server of an HTTP server that needs a login. Then log in with lilac mcp login."`
+	OAuth *OAuthConfig `json:"oauth,omitempty" jsonschema:"The registration of Lilac with the authorization server of an HTTP server that needs a login. Without it, lilac mcp login registers Lilac."`
 
 	Events bool `json:"events,omitempty" jsonschema:"Whether a stdio server is a source of events: each of its notifications/eventsource/emitted becomes an event for rules, with its own type, as a line of a program under sources does."`
 
@@ -88,6 +88,16 @@ func (c ServerConfig) transport() string {
 		return transportHTTP
 	}
 	return c.Type
+}
+
+// hasToken reports whether the headers say who Lilac is, so that a login would be in the way.
+func (c ServerConfig) hasToken() bool {
+	for name := range c.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return true
+		}
+	}
+	return false
 }
 
 func (c ServerConfig) callTime() time.Duration {

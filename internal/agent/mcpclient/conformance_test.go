@@ -116,7 +116,7 @@ func conform() error {
 		if given.ClientID != "" {
 			entry.OAuth.ClientID = given.ClientID
 		}
-		login, err := LogIn(ctx, entry, LoginOptions{Show: browse(nil), dynamic: true})
+		login, err := LogIn(ctx, entry, LoginOptions{Show: browse(nil)})
 		if err != nil {
 			return fmt.Errorf("log in: %w", err)
 		}

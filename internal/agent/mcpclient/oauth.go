@@ -26,7 +26,7 @@ import (
 
 // OAuthConfig is the registration of Lilac with an authorization server.
 type OAuthConfig struct {
-	ClientID     string         `json:"clientId,omitempty" jsonschema:"The client ID of Lilac with the authorization server: one that you registered there, or the https address of a client ID metadata document."`
+	ClientID     string         `json:"clientId,omitempty" jsonschema:"The client ID of Lilac with the authorization server: one that you registered there, or the https address of a client ID metadata document. Default: lilac mcp login registers Lilac."`
 	ClientSecret setting.Secret `json:"clientSecret,omitempty" jsonschema:"The client secret, if the registration has one. Prefer ${NAME}, which reads an environment variable."`
 	Issuer       string         `json:"issuer,omitempty" jsonschema:"The authorization server that the registration is for, for example https://login.example.org. With a clientSecret, it is required, so that a server cannot send the secret elsewhere."`
 	Scopes       []string       `json:"scopes,omitempty" jsonschema:"The scopes to ask for. Default: those that the server names."`
@@ -48,8 +48,8 @@ func (c OAuthConfig) RedirectURL() string {
 
 // check returns the mistakes in the registration.
 func (c OAuthConfig) check(field string) error {
-	if c.ClientID == "" {
-		return fault.InvalidField(field+".clientId", "%s needs a clientId. Register Lilac with the authorization server, with the redirect address %s.", field, c.RedirectURL())
+	if c.ClientID == "" && (c.ClientSecret.Reveal() != "" || c.Issuer != "") {
+		return fault.InvalidField(field+".clientId", "%s has a clientSecret or an issuer, and needs the clientId that it belongs to. Register Lilac with the authorization server, with the redirect address %s, or remove them: then the login registers Lilac.", field, c.RedirectURL())
 	}
 	if c.ClientSecret.Reveal() != "" && c.Issuer == "" {
 		return fault.InvalidField(field+".issuer", "%s has a clientSecret and needs the issuer that it is for, so that a server cannot send the secret elsewhere.", field)
@@ -70,6 +70,8 @@ type Login struct {
 	// TokenURL is the address that refreshes tokens, and ClientID the client they belong to.
 	TokenURL string `json:"tokenUrl"`
 	ClientID string `json:"clientId"`
+	// ClientSecret is the secret of a client that the login registered, if it has one.
+	ClientSecret string `json:"clientSecret,omitempty"`
 	// InHeader sends the client secret in a header.
 	InHeader     bool      `json:"inHeader,omitempty"`
 	AccessToken  string    `json:"accessToken"`
@@ -110,6 +112,11 @@ func (h *loginHandler) needed(why string) error {
 
 // TokenSource implements [auth.OAuthHandler].
 func (h *loginHandler) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
+	if h.config.OAuth == nil { // the server may need no login
+		if login, ok, err := h.logins.Load(h.name); err != nil || !ok || login.Endpoint != h.config.URL {
+			return nil, err
+		}
+	}
 	return tokenSource{ctx, h}, nil
 }
 
@@ -128,6 +135,8 @@ func (h *loginHandler) Authorize(ctx context.Context, request *http.Request, r *
 	}
 	used := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	switch {
+	case h.config.OAuth == nil && (!ok || login.Endpoint != h.config.URL):
+		return fault.New(fault.Unauthenticated, "it refuses Lilac (%d): run lilac mcp login %s or, if the server needs a token of yours, set it in mcpServers.%s.headers", r.StatusCode, h.name, h.name)
 	case ok && login.AccessToken != used:
 		return nil // another call has renewed it
 	case !ok || login.RefreshToken == "" || time.Since(h.renewed) < refreshBefore:
@@ -153,7 +162,7 @@ func (h *loginHandler) forbidden(r *http.Response) error {
 	return fault.New(fault.Denied, "it does not allow this call with this login (403)")
 }
 
-// refusals implements [auth.OAuthHandler] for a server without a login, to say what it needs.
+// refusals implements [auth.OAuthHandler] for a server with a token in its headers, to say what it needs.
 type refusals struct{ name string }
 
 // TokenSource implements [auth.OAuthHandler].
@@ -162,7 +171,7 @@ func (refusals) TokenSource(context.Context) (oauth2.TokenSource, error) { retur
 // Authorize implements [auth.OAuthHandler].
 func (h refusals) Authorize(_ context.Context, _ *http.Request, r *http.Response) error {
 	_ = r.Body.Close()
-	return fault.New(fault.Unauthenticated, "it refuses Lilac (%d): set a token in mcpServers.%s.headers or, if the server uses OAuth, oauth with a clientId", r.StatusCode, h.name)
+	return fault.New(fault.Unauthenticated, "it refuses Lilac (%d): check the token in mcpServers.%s.headers", r.StatusCode, h.name)
 }
 
 type tokenSource struct {
@@ -209,8 +218,8 @@ func (h *loginHandler) refresh(ctx context.Context, l Login) (Login, error) {
 		return l, h.needed(" (the stored login is damaged)")
 	}
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.RefreshToken}, "client_id": {l.ClientID}, "resource": {l.Resource}}
-	secret := ""
-	if h.config.OAuth != nil {
+	secret := l.ClientSecret
+	if h.config.OAuth != nil && h.config.OAuth.ClientID == l.ClientID {
 		secret = h.config.OAuth.ClientSecret.Reveal()
 	}
 	if secret != "" && !l.InHeader {
@@ -242,6 +251,8 @@ func (h *loginHandler) refresh(ctx context.Context, l Login) (Login, error) {
 	switch {
 	case got.Error == "invalid_grant":
 		return l, h.needed(" (the login has ended)")
+	case got.Error == "invalid_client" && (h.config.OAuth == nil || h.config.OAuth.ClientID != l.ClientID):
+		return l, h.needed(" (the registration has ended)")
 	case err != nil || answer.StatusCode != http.StatusOK || got.AccessToken == "":
 		return l, fault.New(fault.Unavailable, "the authorization server %s does not refresh the token (%d %s)", endpoint.Host, answer.StatusCode, text.TruncateRunes(text.SingleLine(got.Error), 100))
 	}
@@ -314,17 +325,17 @@ func (c closing) Close() error {
 type LoginOptions struct {
 	// Show shows the address that a person opens in a browser.
 	Show func(address string)
-
-	// dynamic registers a client, which tests of the rest of the protocol need.
-	dynamic bool
 }
 
 // LogIn lets a person permit Lilac the use of a server, and returns the login. It listens on
 // the redirect address until the person has decided, or ctx ends.
 func LogIn(ctx context.Context, c ServerConfig, o LoginOptions) (Login, error) {
 	endpoint, err := c.endpoint()
-	if err != nil || c.transport() != transportHTTP || c.OAuth == nil {
-		return Login{}, fault.New(fault.Invalid, "A login needs a server with url and oauth: {clientId: …}.")
+	if err != nil || c.transport() != transportHTTP {
+		return Login{}, fault.New(fault.Invalid, "A login needs a server with a url.")
+	}
+	if c.OAuth == nil {
+		c.OAuth = &OAuthConfig{}
 	}
 	var out Login
 	d := discovery{endpoint, c.Internal}
@@ -376,6 +387,9 @@ func handlerConfig(c ServerConfig, endpoint *url.URL, client *http.Client, o Log
 				Endpoint: c.URL, Resource: resource, TokenURL: used.Endpoint.TokenURL, ClientID: used.ClientID, InHeader: used.Endpoint.AuthStyle != oauth2.AuthStyleInParams,
 				AccessToken: t.AccessToken, RefreshToken: t.RefreshToken, Expiry: t.Expiry,
 			}
+			if used.ClientID != c.OAuth.ClientID {
+				out.ClientSecret = used.ClientSecret
+			}
 			return oauth2.StaticTokenSource(t), nil
 		},
 	}
@@ -383,9 +397,6 @@ func handlerConfig(c ServerConfig, endpoint *url.URL, client *http.Client, o Log
 		cfg.ScopeFilter = func([]string) []string { return c.OAuth.Scopes }
 	}
 	register(cfg, c.OAuth)
-	if o.dynamic {
-		cfg.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{ClientName: "Lilac", RedirectURIs: []string{c.OAuth.RedirectURL()}}}
-	}
 	return cfg
 }
 
@@ -455,11 +466,19 @@ func awaitCode(ctx context.Context, redirect string, show func()) (*auth.Authori
 	}
 }
 
-// register chooses the registration: a client ID metadata document, or a client that the
-// operator registered.
+// register chooses the registration: a client that the operator registered, a client ID
+// metadata document, or else a new public client. The protocol has deprecated the last one
+// (revision 2026-07-28), but many servers offer nothing else.
 func register(cfg *auth.AuthorizationCodeHandlerConfig, c *OAuthConfig) {
-	if strings.HasPrefix(c.ClientID, "https://") {
+	document := strings.HasPrefix(c.ClientID, "https://")
+	if document {
 		cfg.ClientIDMetadataDocumentConfig = &auth.ClientIDMetadataDocumentConfig{URL: c.ClientID}
+	}
+	if document || c.ClientID == "" {
+		cfg.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
+			ClientName: "Lilac", RedirectURIs: []string{c.RedirectURL()}, TokenEndpointAuthMethod: "none",
+			GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, Scope: strings.Join(c.Scopes, " "),
+		}}
 		return
 	}
 	cfg.PreregisteredClient = &oauthex.ClientCredentials{ClientID: c.ClientID, Issuer: c.Issuer}

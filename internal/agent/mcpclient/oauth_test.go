@@ -32,13 +32,16 @@ type authority struct {
 	accepted  map[string]bool
 	lifetime  int
 	refreshes bool
+	// registers lets clients register themselves, and clients are those that did, with their secrets.
+	registers bool
+	clients   map[string]string
 	// forbids is the WWW-Authenticate header with which calls of tools are refused; "" allows them.
 	forbids string
 }
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	a := &authority{accepted: map[string]bool{}, lifetime: 3600, refreshes: true}
+	a := &authority{accepted: map[string]bool{}, clients: map[string]string{}, lifetime: 3600, refreshes: true}
 	server := fake("good")
 	protected := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})
 	mux := http.NewServeMux()
@@ -70,10 +73,26 @@ func newAuthority(t testing.TB) *authority {
 		answer(w, map[string]any{"resource": resource, "authorization_servers": []string{a.URL}, "scopes_supported": []string{"read"}})
 	})
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]any{
+		about := map[string]any{
 			"issuer": a.URL, "authorization_endpoint": a.URL + "/authorize", "token_endpoint": a.URL + "/token", "response_types_supported": []string{"code"},
 			"code_challenge_methods_supported": []string{"S256"}, "token_endpoint_auth_methods_supported": []string{"none"},
-		})
+		}
+		if a.registers {
+			about["registration_endpoint"] = a.URL + "/register"
+		}
+		answer(w, about)
+	})
+	// Some servers give a public client a secret all the same, and expect it.
+	mux.HandleFunc("/register", func(w http.ResponseWriter, r *http.Request) {
+		var client map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&client)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		id := fmt.Sprint("client-", len(a.clients)+1)
+		a.clients[id] = "canary-secret-" + id
+		client["client_id"], client["client_secret"], client["token_endpoint_auth_method"] = id, a.clients[id], "client_secret_post"
+		w.WriteHeader(http.StatusCreated)
+		answer(w, client)
 	})
 	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -87,6 +106,11 @@ func newAuthority(t testing.TB) *authority {
 		if r.PostForm.Get("grant_type") == "refresh_token" && !a.refreshes {
 			w.WriteHeader(http.StatusBadRequest)
 			answer(w, map[string]any{"error": "invalid_grant"})
+			return
+		}
+		if a.registers && a.clients[r.PostForm.Get("client_id")] != r.PostForm.Get("client_secret") {
+			w.WriteHeader(http.StatusUnauthorized)
+			answer(w, map[string]any{"error": "invalid_client"})
 			return
 		}
 		a.tokens++
@@ -234,6 +258,66 @@ func TestALoginForAnotherServerIsRefused(t *testing.T) {
 	}
 	if err := (OAuthConfig{ClientID: "x", ClientSecret: "secret"}).check("oauth"); err == nil {
 		t.Error("a secret without an issuer is accepted")
+	}
+}
+
+// A server that only lets clients register themselves works without a registration in the
+// configuration. Its secret goes to its own token endpoint, and is refreshed with.
+func TestALoginRegistersLilac(t *testing.T) {
+	a, vault := newAuthority(t), newVault(t)
+	entry := a.entry(t)
+	port := entry.OAuth.CallbackPort
+	for name, registration := range map[string]*OAuthConfig{"nothing": nil, "scopes": {Scopes: []string{"read"}}, "document": {ClientID: "https://lilac.example/client.json"}} {
+		entry.OAuth = registration
+		by := entry
+		by.OAuth = &OAuthConfig{CallbackPort: port} // tests need a free port
+		if registration != nil {
+			registration.CallbackPort = port
+			by.OAuth = registration
+		}
+		a.registers = false
+		if _, err := LogIn(t.Context(), by, LoginOptions{Show: browse(t)}); fault.KindOf(err) != fault.Unauthenticated {
+			t.Errorf("%s: a login without a way to register: %v", name, err)
+		}
+		a.registers = true
+		login, err := LogIn(t.Context(), by, LoginOptions{Show: browse(t)})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := vault.Save(name, login); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Logins: vault}
+		o.limits.backoff = func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }
+		s := serve(t, o, map[string]ServerConfig{name: entry})
+		call := func() error {
+			_, err := s.Call(t.Context(), name, "echo", input(t, map[string]any{"text": "hi"}), People{})
+			return err
+		}
+		if err := call(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		a.revoke()
+		if err := call(); err != nil {
+			t.Errorf("%s: after a refresh: %v", name, err)
+		}
+		h := &loginHandler{name: name, config: entry, logins: vault, client: func(*url.URL) *http.Client { return a.Client() }}
+		a.mu.Lock()
+		clear(a.clients)
+		a.clients["another"] = "canary"
+		a.mu.Unlock()
+		if _, err := h.refresh(t.Context(), login); fault.KindOf(err) != fault.Unauthenticated || !strings.Contains(err.Error(), "lilac mcp login") {
+			t.Errorf("%s: after the authorization server has forgotten Lilac: %v", name, err)
+		}
+	}
+	// Without oauth, a server that needs no login must work, and get no token of another address.
+	h := &loginHandler{name: "nothing", config: ServerConfig{URL: a.URL + "/other"}, logins: vault}
+	if source, err := h.TokenSource(t.Context()); source != nil || err != nil {
+		t.Errorf("another address gets %v, %v", source, err)
+	}
+	if err := (OAuthConfig{ClientSecret: "secret", Issuer: "https://id.example"}).check("oauth"); err == nil {
+		t.Error("a secret without a client is accepted")
 	}
 }
 

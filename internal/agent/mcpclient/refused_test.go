@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/setting"
 )
 
 // loggedIn returns servers with one that has a login, and the function that calls its tool.
@@ -67,10 +68,14 @@ func TestAServerThatWantsMoreScopesNamesThem(t *testing.T) {
 
 func TestAServerThatNeedsATokenSaysWhereToSetIt(t *testing.T) {
 	a := newAuthority(t)
-	o := Options{}
+	o := Options{Logins: newVault(t)}
 	o.limits.backoff = func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }
 	s := serve(t, o, map[string]ServerConfig{"tickets": {URL: a.URL + "/mcp"}})
-	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "mcpServers.tickets.headers") || !strings.Contains(got.Trouble, "oauth with a clientId") {
+	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "mcpServers.tickets.headers") || !strings.Contains(got.Trouble, "lilac mcp login tickets") {
 		t.Errorf("the server is %+v", got)
+	}
+	s = serve(t, o, map[string]ServerConfig{"tickets": {URL: a.URL + "/mcp", Headers: map[string]setting.Secret{"authorization": "Bearer wrong"}}})
+	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "check the token in mcpServers.tickets.headers") {
+		t.Errorf("the server with a wrong token is %+v", got)
 	}
 }

@@ -255,7 +255,7 @@ func (s *server) remote(stop context.CancelCauseFunc) (*http.Client, mcp.Transpo
 	})
 	transport := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}
 	transport.OAuthHandler = refusals{s.key}
-	if s.config.OAuth != nil && s.o.Logins != nil {
+	if s.o.Logins != nil && (s.config.OAuth != nil || !s.config.hasToken()) {
 		d := discovery{endpoint, s.config.Internal}
 		transport.OAuthHandler = &loginHandler{name: s.key, config: s.config, logins: s.o.Logins, client: func(*url.URL) *http.Client { return d.client() }}
 	}

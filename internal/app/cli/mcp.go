@@ -88,8 +88,8 @@ func mcpCommand(c *cli) *cobra.Command {
 		Use:   "login NAME",
 		Short: "Log in to an MCP server with a browser",
 		Long: "Prints an address to open in a browser on this machine. When you have agreed there, Lilac keeps the tokens,\n" +
-			"encrypted, for this server only. The server needs oauth: {clientId: …} in the configuration. If Lilac runs, it\n" +
-			"connects at once.",
+			"encrypted, for this server only. Without oauth: {clientId: …} in the configuration, Lilac registers itself with\n" +
+			"the authorization server first. If Lilac runs, it connects at once.",
 		Example: "  lilac mcp login github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,7 +102,12 @@ func mcpCommand(c *cli) *cobra.Command {
 			ctx, cancel := context.WithTimeoutCause(ctx, loginTime, fault.New(fault.Timeout, "Nobody finished the login within %s.", loginTime))
 			defer cancel()
 			err = app.LogInToMCP(ctx, cfg, args[0], func(address string) {
-				fmt.Fprintf(c.out, "Open this address in a browser on this machine:\n\n  %s\n\n", address)
+				host := address
+				if u, err := url.Parse(address); err == nil {
+					host = u.Host
+				}
+				fmt.Fprintf(c.out, "Open this address in a browser on this machine. Agree only if %s is to give %s access to your account at %s.\n\n  %s\n\n",
+					text.SingleLine(host), args[0], text.SingleLine(host), address)
 			})
 			if err != nil {
 				return err
