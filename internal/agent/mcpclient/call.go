@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -201,6 +204,9 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 		}
 		return fault.Wrap(kind, err, "%s", message)
 	}
+	if strings.Contains(err.Error(), markTransport) {
+		return s.transportFault(err)
+	}
 	why := "the connection broke off"
 	select {
 	case <-live.over:
@@ -210,6 +216,21 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 	case <-time.After(endTime):
 	}
 	lost := fault.Wrap(fault.Unavailable, err, "The MCP server %s ended during the call (%s). Whether the call took effect is not known: check before you repeat it.", s.name, why)
+	lost.Code = CodeUnknown
+	return lost
+}
+
+// transportFault returns the fault of a call that got no answer over HTTP. A proxy may give up, and
+// a connection break off, while the server still works on the call.
+func (s *server) transportFault(err error) error {
+	var dial *net.OpError
+	switch {
+	case strings.HasSuffix(err.Error(), http.StatusText(http.StatusTooManyRequests)):
+		return fault.Wrap(fault.RateLimited, err, "The MCP server %s gets too many requests (429). It has not handled the call: try again later.", s.name)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return fault.Wrap(fault.Unavailable, err, "The MCP server %s cannot be reached (%s). It has not received the call.", s.name, reason(err))
+	}
+	lost := fault.Wrap(fault.Unavailable, err, "The MCP server %s did not answer the call (%s). Whether the call took effect is not known: check before you repeat it.", s.name, reason(err))
 	lost.Code = CodeUnknown
 	return lost
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -140,7 +141,11 @@ func reason(err error) string {
 	if err == nil {
 		return "it ended the connection"
 	}
-	return err.Error()
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err.Error() // its address may contain a key
+	}
+	return strings.ReplaceAll(err.Error(), markTransport+": ", "")
 }
 
 func (s *server) status() Status {
@@ -379,5 +384,9 @@ func (s *server) refresh(ctx context.Context, live *connection) error {
 // isWire reports whether an error is the server's answer to a request.
 func isWire(err error) (*jsonrpc.Error, bool) {
 	var wire *jsonrpc.Error
-	return wire, errors.As(err, &wire)
+	return wire, errors.As(err, &wire) && wire.Message != markTransport
 }
+
+// markTransport is the text of the error with which the SDK marks a failure of HTTP after which the session goes on: no
+// connection, a connection that breaks off before the answer, 429, and 5xx.
+const markTransport = "rejected by transport"

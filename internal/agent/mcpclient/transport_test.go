@@ -1,0 +1,83 @@
+package mcpclient
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"lilac/internal/foundation/fault"
+)
+
+// A proxy may give up, and a connection break off, while the server works on a call. The agent must not
+// be told that the call was refused.
+func TestACallWithoutAnAnswerOverHTTPMayHaveTakenEffect(t *testing.T) {
+	for name, c := range map[string]struct {
+		end     func(http.ResponseWriter)
+		kind    fault.Kind
+		unknown bool
+		says    string
+	}{
+		"no route":      {func(w http.ResponseWriter) { w.WriteHeader(http.StatusGatewayTimeout) }, fault.Unavailable, true, "Gateway Timeout"},
+		"a fault":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, fault.Unavailable, true, "Internal Server Error"},
+		"a broken line": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, fault.Unavailable, true, "EOF"},
+		"too many":      {func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, fault.RateLimited, false, "has not handled the call"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken, server := atomic.Bool{}, fake("good")
+			handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if broken.Load() && bytes.Contains(body, []byte(`"tools/call"`)) {
+					c.end(w)
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				handler.ServeHTTP(w, r)
+			}))
+			t.Cleanup(web.Close)
+			s := serve(t, Options{}, map[string]ServerConfig{"fake": {URL: web.URL + "/mcp?key=canary"}})
+			call := func() error {
+				_, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "hi"}), People{})
+				return err
+			}
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+			broken.Store(true)
+			err := call()
+			if wire := fault.ToWire(err); wire.Kind != c.kind || wire.Code == CodeUnknown != c.unknown || !strings.Contains(wire.Message, c.says) || strings.Contains(wire.Message, "canary") {
+				t.Errorf("the call failed with %+v", wire)
+			}
+			broken.Store(false)
+			if err := call(); err != nil {
+				t.Errorf("the next call: %v", err)
+			}
+			web.CloseClientConnections()
+			web.Close()
+			// Until the client has seen the end of its idle connections, a call may break off instead.
+			eventually(t, "a call is known not to have reached the server", func() bool {
+				wire := fault.ToWire(call())
+				return wire.Kind == fault.Unavailable && wire.Code != CodeUnknown && strings.Contains(wire.Message, "has not received the call")
+			})
+		})
+	}
+}
+
+// The address of a server may contain a key, which must not be in a list, a log, or the conversation.
+func TestAServerThatIsDownKeepsItsAddress(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	web.Close()
+	o := Options{}
+	o.limits.backoff = func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }
+	s := serve(t, o, map[string]ServerConfig{"fake": {URL: web.URL + "/mcp?key=canary"}})
+	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "refused") || strings.Contains(got.Trouble, "canary") {
+		t.Errorf("the server is %+v", got)
+	}
+}
