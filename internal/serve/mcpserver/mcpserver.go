@@ -76,7 +76,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // server returns the server for one request, with the tools that its token allows.
 func (h *Handler) server(r *http.Request) *mcp.Server {
-	out := mcp.NewServer(&mcp.Implementation{Name: "lilac", Title: "Lilac", Version: h.o.Version}, &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+	out := mcp.NewServer(&mcp.Implementation{Name: "lilac", Title: "Lilac", Version: h.o.Version}, &mcp.ServerOptions{
+		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		// A cache between must not give the list of one token to another.
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
+	})
 	pass, ok := r.Context().Value(passKey{}).(*toolserver.Pass)
 	if !ok {
 		return out

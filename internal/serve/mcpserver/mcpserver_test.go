@@ -115,6 +115,9 @@ func TestAnotherProgramUsesTheCallablesThatItsTokenAllows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if tools.CacheScope != "private" {
+				t.Errorf("the list of one token may be given to others (cacheScope is %q)", tools.CacheScope)
+			}
 			var names []string
 			for _, tool := range tools.Tools {
 				names = append(names, tool.Name)
