@@ -163,6 +163,12 @@ func (s *server) attempt(ctx context.Context, live *connection, people People, d
 	defer end()
 	err := call.ended(ctx, s.name, do(ctx, live))
 	live.note(err, errors.Is(context.Cause(ctx), slow))
+	// After the end of a login, the server doesn't work until a person logs in again. Other calls of the connection may
+	// still get their answers.
+	var known *fault.Error
+	if errors.As(err, &known) && known.Kind == fault.Unauthenticated && len(s.calls) == 1 {
+		live.stop(known)
+	}
 	return s.explain(ctx, live, err)
 }
 

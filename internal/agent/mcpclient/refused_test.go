@@ -10,7 +10,7 @@ import (
 )
 
 // loggedIn returns servers with one that has a login, and the function that calls its tool.
-func loggedIn(t *testing.T, a *authority) (call func() error) {
+func loggedIn(t *testing.T, a *authority) (s *Servers, call func() error) {
 	t.Helper()
 	entry, vault := a.entry(t), newVault(t)
 	login, err := LogIn(t.Context(), entry, LoginOptions{Show: browse(t)})
@@ -20,9 +20,11 @@ func loggedIn(t *testing.T, a *authority) (call func() error) {
 	if err := vault.Save("tickets", login); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, Options{Logins: vault}, map[string]ServerConfig{"tickets": entry})
+	o := Options{Logins: vault}
+	o.limits.backoff = func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }
+	s = serve(t, o, map[string]ServerConfig{"tickets": entry})
 	eventually(t, "the server works", func() bool { return s.Status()[0].State == Ready })
-	return func() error {
+	return s, func() error {
 		_, err := s.Call(t.Context(), "tickets", "echo", input(t, map[string]any{"text": "hi"}), People{})
 		return err
 	}
@@ -38,7 +40,7 @@ func (a *authority) revoke() {
 // A token may end before the time that was said, or there was none. The login has not ended.
 func TestATokenThatTheServerRefusesIsRenewed(t *testing.T) {
 	a := newAuthority(t)
-	call := loggedIn(t, a)
+	s, call := loggedIn(t, a)
 	a.revoke()
 	if err := call(); err != nil {
 		t.Errorf("after the token was revoked: %v", err)
@@ -47,12 +49,16 @@ func TestATokenThatTheServerRefusesIsRenewed(t *testing.T) {
 	if err := call(); fault.KindOf(err) != fault.Unauthenticated || !strings.Contains(err.Error(), "lilac mcp login tickets") {
 		t.Errorf("a server that refuses every token: %v", err)
 	}
+	eventually(t, "the list says that the server needs a login", func() bool {
+		got := s.Status()[0]
+		return got.State == Waiting && strings.Contains(got.Trouble, "lilac mcp login tickets")
+	})
 }
 
 // Another login with the same scopes would be refused again.
 func TestAServerThatWantsMoreScopesNamesThem(t *testing.T) {
 	a := newAuthority(t)
-	call := loggedIn(t, a)
+	_, call := loggedIn(t, a)
 	for header, want := range map[string]string{
 		`Bearer error="insufficient_scope", scope="read admin", resource_metadata="` + a.URL + `"`: `scopes "read admin": add them to mcpServers.tickets.oauth.scopes`,
 		`Bearer`: "does not allow this call",
