@@ -106,8 +106,8 @@ func mcpCommand(c *cli) *cobra.Command {
 				if u, err := url.Parse(address); err == nil {
 					host = u.Host
 				}
-				fmt.Fprintf(c.out, "Open this address in a browser on this machine. Agree only if %s is to give %s access to your account at %s.\n\n  %s\n\n",
-					text.SingleLine(host), args[0], text.SingleLine(host), address)
+				fmt.Fprintf(c.out, "Open this address in a browser on this machine. Agree only if the server %s may use your account at %s.\n\n  %s\n\n",
+					args[0], text.SingleLine(host), address)
 			})
 			if err != nil {
 				return err
