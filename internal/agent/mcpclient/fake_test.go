@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 	case "garbage":
 		fmt.Println("hello, I print logs to standard output")
 		time.Sleep(time.Minute)
+	case "talks":
+		fmt.Print("Welcome!\n{\"level\":\"info\"}\n")
+		fallthrough
 	default:
 		_ = fake(os.Getenv(fakeEnv)).Run(context.Background(), &mcp.StdioTransport{})
 	}

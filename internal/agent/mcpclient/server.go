@@ -234,7 +234,7 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 	if started != nil {
 		<-started.done
 		if !errors.Is(err, errFlood) && !errors.Is(err, errHung) && !errors.Is(err, errSlow) && !errors.Is(err, context.Canceled) {
-			err = fault.Wrap(fault.Unavailable, err, "%s", started.ended())
+			err = fault.Wrap(fault.Unavailable, err, "%s", started.ended(err))
 		}
 		if advice := s.config.networkAdvice(started.denied(), errors.Is(err, errSlow)); lived == 0 && advice != "" && !errors.Is(err, context.Canceled) {
 			wire := fault.ToWire(err)

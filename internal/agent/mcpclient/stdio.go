@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -76,14 +77,15 @@ func (s *server) startProcess(ctx context.Context, stop context.CancelCauseFunc)
 	p := &process{done: make(chan struct{}), stderr: &tail{limit: stderrBytes}, denied: denied}
 	p.IOTransport = mcp.IOTransport{Reader: read, Writer: patientWriter{write}, MaxLineLength: s.o.limits.message}
 	flood := s.meter(stop)
-	command.Input, command.Stdout, command.Stderr = input, &metered{output, flood}, &metered{p.stderr, flood}
+	messages := &messageWriter{to: output, other: p.stderr, limit: s.o.limits.message}
+	command.Input, command.Stdout, command.Stderr = input, &metered{messages, flood}, &metered{p.stderr, flood}
 	// Output that nobody reads must not keep the command from ending.
 	unblock := context.AfterFunc(ctx, func() { _ = read.Close() })
 	go func() {
 		defer close(p.done)
 		p.result, p.err = s.o.Sandbox.Run(ctx, command, policy)
 		unblock()
-		_, _, _ = output.Close(), input.Close(), write.Close()
+		_, _, _, _ = messages.flush(), output.Close(), input.Close(), write.Close()
 		closeGate()
 	}()
 	return p, nil
@@ -122,8 +124,8 @@ func (s *server) policy() (policy sandbox.Policy, dir string, err error) {
 	return policy, s.config.CWD, nil
 }
 
-// ended explains the end of the process.
-func (p *process) ended() string {
+// ended explains the end of the process, or of the connection that ended it.
+func (p *process) ended(connection error) string {
 	said := strings.TrimSpace(p.stderr.String())
 	at := strings.LastIndexByte(said, '\n')
 	if at >= 0 && strings.HasPrefix(said[at+1:], "npm error") { // npm says the cause first
@@ -135,6 +137,8 @@ func (p *process) ended() string {
 	said = text.TruncateRunes(text.SingleLine(said), 300)
 	out := fmt.Sprintf("it ended with exit code %d", p.result.ExitCode)
 	switch {
+	case errors.Is(p.err, context.Canceled):
+		out = reason(connection)
 	case p.err != nil:
 		return fault.ToWire(p.err).Message
 	case p.result.Exceeded != "":
