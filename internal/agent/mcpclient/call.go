@@ -216,9 +216,7 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 	why := "the connection broke off"
 	select {
 	case <-live.over:
-		s.mu.Lock()
-		why = s.trouble
-		s.mu.Unlock()
+		why = text.TruncateRunes(live.why, 500)
 	case <-time.After(endTime):
 	}
 	lost := fault.Wrap(fault.Unavailable, err, "The MCP server %s ended during the call (%s). Whether the call took effect is not known: check before you repeat it.", s.name, why)

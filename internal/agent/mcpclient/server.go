@@ -179,8 +179,9 @@ type connection struct {
 	askings           *askings
 	// stop ends the connection with a cause.
 	stop context.CancelCauseFunc
-	// over is closed when the connection has ended.
+	// over is closed when the connection has ended, and why, which may be read then, is the reason.
 	over chan struct{}
+	why  string
 
 	mu       sync.Mutex
 	timeouts int
@@ -194,7 +195,7 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	live := &connection{progress: &progress{}, askings: &askings{}, stop: stop, over: make(chan struct{})}
-	defer close(live.over)
+	defer func() { live.why = text.SingleLine(reason(err)); close(live.over) }()
 	var transport mcp.Transport
 	var started *process
 	switch s.config.transport() {
