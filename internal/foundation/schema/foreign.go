@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -23,16 +24,67 @@ type Foreign struct {
 // ParseForeign reads a schema. A schema that cannot be read accepts every object.
 func ParseForeign(text json.RawMessage) *Foreign {
 	var whole, types jsonschema.Schema
+	if json.Unmarshal(text, &whole) != nil {
+		text = modernize(text)
+		whole = jsonschema.Schema{}
+	}
 	if json.Unmarshal(text, &whole) != nil || json.Unmarshal(text, &types) != nil {
 		return &Foreign{types: &jsonschema.Schema{}}
 	}
 	f := &Foreign{types: &types}
 	prepare(&types, 0)
+	// The validator knows only draft 7 and 2020-12, and refuses all inputs of others, which are nearly the same.
+	if strings.Contains(whole.Schema, "draft-0") {
+		whole.Schema = "http://json-schema.org/draft-07/schema#"
+	} else {
+		whole.Schema = ""
+	}
 	// References to other documents cannot be resolved, and are not fetched.
 	if resolved, err := whole.Resolve(nil); err == nil {
 		f.resolved = resolved
 	}
 	return f
+}
+
+// modernize rewrites the keywords of drafts 3 and 4 that have another type today: exclusiveMinimum
+// and exclusiveMaximum as booleans beside a limit, and required as one of a property.
+func modernize(text json.RawMessage) json.RawMessage {
+	root, err := decode(text)
+	if err != nil {
+		return text
+	}
+	var visit func(v any, depth int)
+	visit = func(v any, depth int) {
+		if list, ok := v.([]any); ok && depth <= maxDepth {
+			for _, one := range list {
+				visit(one, depth+1)
+			}
+		}
+		s, ok := v.(map[string]any)
+		if !ok || depth > maxDepth {
+			return
+		}
+		for exclusive, limit := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+			if on, old := s[exclusive].(bool); old {
+				if delete(s, exclusive); on && s[limit] != nil {
+					s[exclusive] = s[limit]
+					delete(s, limit)
+				}
+			}
+		}
+		if _, old := s["required"].(bool); old {
+			delete(s, "required")
+		}
+		for _, one := range s {
+			visit(one, depth+1)
+		}
+	}
+	visit(root, 0)
+	out, err := json.Marshal(root)
+	if err != nil {
+		return text
+	}
+	return out
 }
 
 // prepare makes a schema readable for the decoder: it sorts the fields, removes defaults,
