@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"lilac/internal/app"
@@ -209,10 +210,15 @@ func checkArgs(cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag() // otherwise pflag takes the word after -h as its value
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return fault.New(fault.Invalid, "%s; usage: %s (see %s --help)", err, cmd.UseLine(), cmd.CommandPath())
+			if check(cmd, args) != nil {
+				return fault.New(fault.Invalid, "%s; usage: %s (see %s --help)", wrongCount(cmd, args), strings.TrimSuffix(cmd.UseLine(), " [flags]"), cmd.CommandPath())
 			}
-			err := cmd.ValidateRequiredFlags()
+			var err error
+			cmd.Flags().VisitAll(func(f *pflag.Flag) {
+				if len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0 && !f.Changed {
+					err = fmt.Errorf("--%s is missing", f.Name)
+				}
+			})
 			if err == nil && slices.Contains(args, "") {
 				err = errors.New("an argument is empty")
 			}
@@ -239,6 +245,19 @@ func checkArgs(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		checkArgs(sub)
 	}
+}
+
+// wrongCount names the argument that is missing, or the first one that is too many.
+func wrongCount(cmd *cobra.Command, args []string) string {
+	usage, _, _ := strings.Cut(cmd.Use, " (") // alternatives of flags follow
+	names := slices.DeleteFunc(strings.Fields(usage)[1:], func(name string) bool { return strings.HasPrefix(name, "-") })
+	switch {
+	case len(args) < len(names):
+		return strings.TrimRight(names[len(args)], ".…") + " is missing"
+	case len(names) == 0:
+		return fmt.Sprintf("%s takes no argument such as %q", cmd.CommandPath(), args[0])
+	}
+	return fmt.Sprintf("the argument %q is one too many", args[len(names)])
 }
 
 // load reads the configuration and prints its warnings.
