@@ -85,9 +85,20 @@ func (w *webServer) listen(ctx context.Context) (err error) {
 func listenOn(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := listen(ctx, addr)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "Lilac cannot listen on %s. If Lilac is already running there, use it; otherwise, choose another address with --addr.", addr)
+		return nil, listenFault(addr, err)
 	}
 	return l, nil
+}
+
+func listenFault(addr string, err error) error {
+	advice := "Choose another address with --addr."
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		advice = "If Lilac is already running there, use it (lilac login prints a link to its page); otherwise, choose another address with --addr."
+	case errors.Is(err, syscall.EACCES):
+		advice = "Ports below 1024 require a privilege. Choose a higher port with --addr."
+	}
+	return fault.Wrap(fault.Unavailable, err, "Lilac cannot listen on %s. %s", addr, advice)
 }
 
 // readToken gets the operator's token, and makes sure that it is not logged.

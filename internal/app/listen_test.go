@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -110,6 +111,19 @@ func TestAPortThatIsLeftInAMomentIsWaitedFor(t *testing.T) {
 	}
 	if err := after.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAPortThatCannotBeUsedSaysWhatToDo(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.EADDRINUSE:    "lilac login",
+		syscall.EACCES:        "Choose a higher port",
+		syscall.EADDRNOTAVAIL: "Choose another address",
+	} {
+		got := listenFault("127.0.0.1:80", err).Error()
+		if !strings.Contains(got, want) || strings.Contains(got, "already running") != errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("%v: %s", err, got)
+		}
 	}
 }
 
