@@ -133,7 +133,7 @@ func listModels(ctx context.Context, c *cli, word string) error {
 	}
 	providers := cfg.OnlineProviders()
 	if len(providers) == 0 {
-		return fault.New(fault.Invalid, "No provider is configured. Set a key such as ANTHROPIC_API_KEY, or a provider under providers.")
+		return fault.New(fault.Invalid, "No provider is configured. Run lilac setup, or set a key such as ANTHROPIC_API_KEY.")
 	}
 	answers, failures := make([][]offer, len(providers)), make([]error, len(providers))
 	var asked sync.WaitGroup

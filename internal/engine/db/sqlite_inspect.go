@@ -112,7 +112,7 @@ func ReadStoreID(ctx context.Context, dir string) (id string, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	} else if err != nil {
-		return "", fmt.Errorf("stat database: %w", err)
+		return "", openFault(path, err)
 	}
 	pool := openPool(path, 1, "mode=ro", "_pragma=busy_timeout(5000)")
 	defer pool.Close()

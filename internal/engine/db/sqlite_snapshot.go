@@ -23,7 +23,7 @@ func Snapshot(ctx context.Context, dir, into string) (storeID string, err error)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", fault.New(fault.NotFound, "There is no database in %s.", dir)
 	} else if err != nil {
-		return "", fmt.Errorf("stat database: %w", err)
+		return "", openFault(path, err)
 	}
 	pool := openPool(path, 1, "mode=rw", "_pragma=busy_timeout(30000)")
 	defer pool.Close()

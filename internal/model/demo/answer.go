@@ -115,8 +115,7 @@ func answer(req llm.Request) reply {
 
 const introduction = "I am Lilac's built-in demo model: a few rules that work offline, not a language model."
 
-const advice = "For real answers, set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` (for another compatible server, also " +
-	"`OPENAI_BASE_URL`) and restart Lilac."
+const advice = "For real answers, open **Set up** on Lilac's page, or run `lilac setup`."
 
 const suggestions = "Meanwhile, you can try these requests:\n\n" +
 	"- `tour` shows in five minutes what Lilac does\n" +

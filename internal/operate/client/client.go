@@ -94,7 +94,7 @@ func (o Options) Find() (string, error) {
 			return "", &fault.Error{Kind: fault.Unavailable, Code: noServer, Message: fmt.Sprintf("No server is running for %s. %s", o.DataDir, o.advice())}
 		}
 		if err != nil {
-			return "", fault.Wrap(fault.Unavailable, err, "The server's address in %s cannot be read", path)
+			return "", fault.Wrap(fault.Unavailable, err, "The server's address in %s cannot be read. Run this as the user of the server, or name another server with --addr or --data", path)
 		}
 		var announced struct {
 			Addr string `json:"addr"`
@@ -130,7 +130,7 @@ func (o Options) findToken(base string) (token, from string, err error) {
 		return "", "", fault.New(fault.Unavailable, "There is no token for %s, because no server has started with the data directory %s. %s. For a server with another data directory, name it with --data, or set LILAC_TOKEN.", base, o.DataDir, o.advice())
 	}
 	if err != nil {
-		return "", "", fault.Wrap(fault.Unauthenticated, err, "Cannot read the server's token (set LILAC_TOKEN, or start the server with: lilac serve)")
+		return "", "", fault.Wrap(fault.Unauthenticated, err, "The server's token cannot be read. Run this as the user of the server, or set LILAC_TOKEN")
 	}
 	return strings.TrimSpace(string(data)), path, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -112,6 +113,10 @@ func TestNothingIsWrong(t *testing.T) {
 		check(t, examine(t, p, name), doctor.OK, "")
 	}
 	check(t, examine(t, p, "server"), doctor.Warn, "not running")
+	p.Unfound = fault.Wrap(fault.Unauthenticated, &fs.PathError{Op: "open", Path: "token", Err: fs.ErrPermission}, "The token cannot be read")
+	if f := examine(t, p, "server"); !strings.Contains(f.Message, "token cannot be read") || !strings.Contains(f.Advice, "as the user") {
+		t.Errorf("a server whose token this user may not read: %q (%q)", f.Message, f.Advice)
+	}
 }
 
 func TestMachine(t *testing.T) {
@@ -307,11 +312,20 @@ func TestConfiguration(t *testing.T) {
 		"providers: {openai: {apiKey: \"${KEY}\"}}\n":             doctor.OK,
 		"bus: {url: \"redis://127.0.0.1:1\"}\n":                   doctor.OK,
 	} {
-		got := examine(t, patient(t, map[string]string{"KEY": "sk-0123456789abcdef"}, file), "configuration")
+		p := patient(t, map[string]string{"KEY": "sk-0123456789abcdef"}, file)
+		if err := os.Chmod(filepath.Dir(filepath.Dir(p.Config.File)), 0o755); err != nil { // the test's own directory is private
+			t.Fatal(err)
+		}
+		got := examine(t, p, "configuration")
 		if got.Status != want || (want == doctor.Warn) != strings.Contains(got.Message, "other users can read it") {
 			t.Errorf("with %q: %+v, want %s", file, got, want)
 		}
 	}
+	private := patient(t, nil, "webhooks: {ci: {secret: 0123456789abcdef}}\n")
+	if err := os.Chmod(filepath.Dir(private.Config.File), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	check(t, examine(t, private, "configuration"), doctor.OK, "") // others cannot enter its directory
 	homeless := fault.Wrap(fault.Invalid, errors.New("The home directory is unknown; set HOME"), "workspace cannot be made an absolute path")
 	if got := doctor.Broken(homeless); len(got) != 1 || !strings.Contains(got[0].Message, "set HOME") {
 		t.Errorf("the cause of a mistake is missing: %+v", got)

@@ -33,11 +33,29 @@ func (p Patient) configuration() Finding {
 		}
 		return Finding{"configuration", Warn, message, "Check that line of the file. Lilac ignores unknown keys."}
 	}
-	info, err := os.Stat(c.File)
-	if err == nil && osfile.HasModes && info.Mode().Perm()&0o044 != 0 && c.SecretInFile() {
+	if osfile.HasModes && c.SecretInFile() && othersCanRead(c.File) {
 		return Finding{"configuration", Warn, c.File + " contains a key or password, and other users can read it", "chmod 600 " + c.File + ", or use ${NAME} instead."}
 	}
 	return Finding{"configuration", OK, c.File, ""}
+}
+
+// othersCanRead reports whether the mode of a file lets other users read it, and the modes of the
+// directories above let them reach it.
+func othersCanRead(file string) bool {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm()&0o044 == 0 {
+		return false
+	}
+	for file != filepath.Dir(file) {
+		file = filepath.Dir(file)
+		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o011 == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // workspace checks the workspace. A start creates the directory, but a running server does not

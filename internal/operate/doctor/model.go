@@ -69,7 +69,7 @@ func (p Patient) model(ctx context.Context) []Finding {
 		return []Finding{{"model", Fail, says(err), "Set the key, or choose another model."}}
 	}
 	if m.Type == config.Demo {
-		return []Finding{{"model", OK, "the built-in demo (" + m.Why + ")", "To use a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY."}}
+		return []Finding{{"model", OK, "the built-in demo (" + m.Why + ")", "To use a real model, run lilac setup."}}
 	}
 	if p.Online {
 		return p.ask(ctx, m)

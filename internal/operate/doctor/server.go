@@ -3,9 +3,10 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
-	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/client"
 	"lilac/internal/telemetry/health"
 )
@@ -13,8 +14,12 @@ import (
 const startIt = "Start it with: lilac serve"
 
 func (p Patient) server(ctx context.Context) (f Finding, running bool) {
-	if p.Server == nil && fault.KindOf(p.Unfound) == fault.Unavailable && !client.NoServer(p.Unfound) {
-		return Finding{"server", Warn, p.Unfound.Error(), asItsUser}, false
+	if p.Server == nil && p.Unfound != nil && !client.NoServer(p.Unfound) {
+		advice := cmp.Or(p.Advice, startIt)
+		if errors.As(p.Unfound, new(*fs.PathError)) { // a server may be running
+			advice = asItsUser
+		}
+		return Finding{"server", Warn, p.Unfound.Error(), advice}, false
 	}
 	if p.Server == nil {
 		return Finding{"server", Warn, "not running", cmp.Or(p.Advice, startIt)}, false
