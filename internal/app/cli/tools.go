@@ -106,6 +106,7 @@ func toolTokensCommand(c *cli) *cobra.Command {
 	}
 	create.Flags().StringVar(&expires, "expires", toolserver.DefaultLife, "lifetime, such as 36h or 30d, or "+toolserver.Forever)
 	create.Flags().StringArrayVar(&allow, "allow", nil, "a `callable` that the token allows, or a prefix such as 'surface.*'; repeat for more; '*' allows all")
+	_ = create.MarkFlagRequired("allow") // it exists
 	list := c.withJSON(&cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens, by name",

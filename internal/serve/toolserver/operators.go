@@ -104,7 +104,7 @@ func (o *Operators) Create(ctx context.Context, name string, callables []string,
 		return "", fault.InvalidField("name", "A token's name has 1 to 64 letters, digits, dots, hyphens and underscores, not %q.", name)
 	}
 	if len(callables) == 0 || len(callables) > maxPatterns {
-		return "", fault.InvalidField("callables", "Say which callables the token allows: 1 to %d ids, or beginnings such as surface.*", maxPatterns)
+		return "", fault.InvalidField("callables", "Name 1 to %d callables that the token allows: ids, prefixes such as surface.*, or * for all.", maxPatterns)
 	}
 	for _, p := range callables {
 		if err := o.checkPattern(p); err != nil {
@@ -172,7 +172,7 @@ func lifeOf(life string) (time.Duration, error) {
 	}
 	lives, err := schedule.ParseDuration(cmp.Or(life, DefaultLife))
 	if err != nil || lives < minLife {
-		return 0, fault.InvalidField("expires", "expires is how long the token lives, at least %s, like 36h or 30d, or %s; not %q.", minLife, Forever, life)
+		return 0, fault.InvalidField("expires", "The lifetime %q is invalid. Use a duration of at least a minute, such as 36h or 30d, or %s.", life, Forever)
 	}
 	return lives, nil
 }

@@ -75,7 +75,7 @@ var errExpired = &fault.Error{Kind: fault.Cancelled, Code: "token_expired", Mess
 // does not reveal which part of a guess was right.
 var errToken = &fault.Error{
 	Kind: fault.Unauthenticated, Code: "token_invalid",
-	Message: "Missing, invalid or expired token. A command of the agent has one that is valid while the command runs; for a terminal, create one with: lilac tools token create",
+	Message: "Missing, invalid or expired token. The token of a command of the agent ends with the command. In a terminal, create one with: export LILAC_TOOL_TOKEN=$(lilac tools token create NAME --allow 'surface.*')",
 }
 
 // tokens holds the tokens of running commands, and the tokens of operators that were
