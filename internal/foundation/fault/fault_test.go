@@ -115,13 +115,14 @@ func TestTheWireAndBack(t *testing.T) {
 }
 
 func TestNearFindsWhatWasMeant(t *testing.T) {
-	candidates := []string{"sandbox", "session", "limits", "a", "release-room"}
+	candidates := []string{"sandbox", "session", "limits", "a", "release-room", "gibbet"}
 	for word, want := range map[string][]string{
 		"sandbx":       {"sandbox"},
 		"Sesion":       {"session"},
 		"release-rom":  {"release-room"},
 		"b":            nil,
 		"quite-absent": nil,
+		"ribbon":       nil, // three letters away from session
 		"":             nil,
 	} {
 		if got := fault.Near(word, candidates); !slices.Equal(got, want) {

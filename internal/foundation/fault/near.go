@@ -18,7 +18,9 @@ func Near(word string, candidates []string) []string {
 	}
 	var found []near
 	for _, c := range candidates {
-		if off := Distance(strings.ToLower(word), strings.ToLower(c)); off < len(word)/3+2 && off < len(c) {
+		low, lowC := strings.ToLower(word), strings.ToLower(c)
+		// Words that differ in half of their letters are alike only if they begin alike.
+		if off := Distance(low, lowC); off < len(word)/3+2 && off < len(c) && (2*off < len(word) || low[:1] == lowC[:1]) {
 			found = append(found, near{c, off})
 		}
 	}

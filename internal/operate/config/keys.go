@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -182,13 +184,9 @@ func (w *keyWalker) value(in *ast.MappingNode, n *ast.MappingValueNode, t reflec
 		fields := fieldsOf(t)
 		field, ok := fields[key]
 		if !ok {
-			var names []string
-			for name := range fields {
-				names = append(names, name)
-			}
 			w.warnings = append(w.warnings, Warning{
 				File: w.file, Line: token.Position.Line, Column: token.Position.Column,
-				Message: fmt.Sprintf("unknown key %q is ignored%s", full, didYouMean(key, names)),
+				Message: fmt.Sprintf("unknown key %q is ignored%s", full, meantKey(key, path, fields)),
 			})
 			return
 		}
@@ -207,6 +205,42 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		}
 	}
 	return out
+}
+
+// meantKey returns a question about the key that an unknown one probably stands for, or "".
+func meantKey(key, path string, fields map[string]reflect.Type) string {
+	parent := path[strings.LastIndex(path, ".")+1:]
+	if _, ok := fields[parent]; ok { // rules: {when: {…}}, without the name of a rule
+		return fmt.Sprintf("; is %q indented too little?", parent)
+	}
+	if meant := didYouMean(key, slices.Sorted(maps.Keys(fields))); meant != "" {
+		return meant
+	}
+	elsewhere := keysNamed(key, configType, "")
+	depth := func(a, b string) int { return cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")) }
+	slices.SortFunc(elsewhere, depth)
+	if len(elsewhere) == 1 || len(elsewhere) > 1 && depth(elsewhere[0], elsewhere[1]) < 0 {
+		return fmt.Sprintf(", did you mean %q?", elsewhere[0])
+	}
+	return ""
+}
+
+// keysNamed returns the keys with a name, at any depth, but not those of lists and of entries that
+// the file names.
+func keysNamed(name string, t reflect.Type, path string) (found []string) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for field, inner := range fieldsOf(t) {
+		if field == name {
+			found = append(found, path+field)
+		}
+		found = append(found, keysNamed(name, inner, path+field+".")...)
+	}
+	return found
 }
 
 // didYouMean returns ", did you mean …?" if one of the candidates is similar to word.

@@ -212,7 +212,7 @@ func (c reader) decode(path string, data []byte) ([]Warning, []mistake, error) {
 	switch body.Type() {
 	case ast.MappingType, ast.MappingValueType:
 	default:
-		return nil, nil, fault.New(fault.Invalid, "%s is not a list of keys and values.", path)
+		return nil, nil, fault.New(fault.Invalid, "%s is not a list of keys and values. Put a space after each colon.", path)
 	}
 	keys := keyWalker{file: path, seen: map[string]place{}, items: map[string]place{}}
 	keys.walk(body, configType, "")
@@ -317,14 +317,10 @@ func errorPlace(err error) place {
 func (c reader) fileError(path string, err error) error {
 	var y yaml.Error
 	if errors.As(err, &y) {
-		message := strings.TrimSuffix(firstLine(y.GetMessage()), ".")
+		message := plainYAML(strings.TrimSuffix(firstLine(y.GetMessage()), "."))
 		if at := errorPlace(err); at != (place{}) {
 			if tooLarge := (*yaml.OverflowError)(nil); errors.As(err, &tooLarge) {
 				message = c.keyAt(at) + " is too large"
-			} else if strings.Contains(message, "'\t'") {
-				message = "a tab stands where YAML takes only spaces"
-			} else if strings.HasPrefix(message, "mapping value is not allowed") {
-				message = "a key with a value is not allowed here; correct the indentation, or put a text that contains a colon in quotes"
 			} else if want, got, ok := mismatch(err); ok {
 				message = fmt.Sprintf("%s has to be %s, not %s", c.keyAt(at), want, got)
 			}

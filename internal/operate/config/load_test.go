@@ -159,7 +159,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"a colon", "system: Say: hello\n", nil, "c.yaml:1:9: a key with a value is not allowed here; correct the indentation, or put a text that contains a colon in quotes"},
 		{"a tab", "limits:\n\trequest: {steps: 1}\n", nil, "c.yaml:2:1: a tab stands where"},
 		{"broken YAML", "addr: [1\nlog: {", nil, "c.yaml:"},
-		{"same key twice", "addr: 127.0.0.1:1\naddr: 127.0.0.1:2\n", nil, "c.yaml:2:1: "},
+		{"same key twice", "addr: 127.0.0.1:1\naddr: 127.0.0.1:2\n", nil, `c.yaml:2:1: the key "addr" is already in line 1; remove one of them.`},
 		{"bad duration", "limits: {request: {time: soon}}", nil, `c.yaml:1:26: "soon" is not a duration`},
 		{"missing variable", "system: \"${NOPE}\"", nil, "c.yaml:1:9: the environment variable NOPE is not set"},
 		{"a list", "- a\n- b\n", nil, "not a list of keys"},
@@ -242,26 +242,6 @@ func TestFileThatCannotBeReadIsSaidWhy(t *testing.T) {
 	}
 	if said := fault.ToWire(err).Message; !strings.Contains(said, "cannot be read: file name too long") {
 		t.Errorf("what doctor shows does not say why: %s", said)
-	}
-}
-
-func TestUnknownKeysWarn(t *testing.T) {
-	c, warnings, err := load(t, "adr: x\nlimits:\n  request: {step: 3}\nproviders:\n  openai: {key: a}\nfrobnicate: 1\n", nil, config.Flags{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, w := range warnings {
-		got = append(got, strings.TrimPrefix(w.String(), c.File+":"))
-	}
-	want := []string{
-		`1:1: unknown key "adr" is ignored, did you mean "addr"?`,
-		`3:13: unknown key "limits.request.step" is ignored, did you mean "steps"?`,
-		`5:12: unknown key "providers.openai.key" is ignored`,
-		`6:1: unknown key "frobnicate" is ignored`,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }
 

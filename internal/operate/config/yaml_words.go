@@ -1,0 +1,41 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// yamlWords replace messages of the YAML library, in the order of precedence: they name its parser's
+// states, and not the mistake.
+var yamlWords = []struct{ has, say string }{
+	{"'\t'", "a tab stands where YAML takes only spaces"},
+	{"mapping value is not allowed", "a key with a value is not allowed here; correct the indentation, or put a text that contains a colon in quotes"},
+	{"value is not allowed in this context", "this line does not belong to the lines above it; correct the indentation"},
+	{"non-map value is specified", "a key with a value is expected here; correct the indentation, or put a space after the colon"},
+	{"unexpected key name", "a key with a value is expected here; correct the indentation, or put a space after the colon"},
+	{"could not find alias", "no anchor has this name; put a text that begins with * in quotes"},
+	{"cannot find anchor by alias", "no anchor has the name that the file uses after a *; put a text that begins with * in quotes"},
+	{"undefined anchor value", "a text that begins with & must be in quotes"},
+	{"unexpected directive value", "a text that begins with % must be in quotes"},
+	{"is a reserved character", "a text that begins with @ or ` must be in quotes"},
+	{"could not find end character of", "the closing quote of this text is missing"},
+	{"could not find flow mapping end token", "the closing } is missing"},
+	{"',' or '}' must be specified", "a comma or the closing } is missing before this"},
+	{"',' or ']' must be specified", "a comma or the closing ] is missing before this"},
+	{"unknown escape character", `a \ begins an escape sequence in double quotes; write \\, or use single quotes`},
+}
+
+// plainYAML says in plain words what a message of the YAML library means.
+func plainYAML(message string) string {
+	var key string
+	var line, column int
+	if n, _ := fmt.Sscanf(message, "mapping key %q already defined at [%d:%d]", &key, &line, &column); n == 3 {
+		return fmt.Sprintf("the key %q is already in line %d; remove one of them", key, line)
+	}
+	for _, w := range yamlWords {
+		if strings.Contains(message, w.has) {
+			return w.say
+		}
+	}
+	return message
+}

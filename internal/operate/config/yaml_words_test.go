@@ -1,0 +1,55 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/operate/config"
+)
+
+// Mistakes in the notation are named in words of the notation, not of the library that reads it.
+func TestMistakesInYAMLAreNamed(t *testing.T) {
+	for file, want := range map[string]string{
+		"files: {in: {paths: [*.csv]}}":       "put a text that begins with * in quotes.",
+		"system: @you":                        "c.yaml:1:9: a text that begins with @ or ` must be in quotes.",
+		"system: &you":                        "a text that begins with & must be in quotes.",
+		"system: %you":                        "a text that begins with % must be in quotes.",
+		"system: 'abc\nlog: {}\n":             "c.yaml:1:9: the closing quote of this text is missing.",
+		"model: [a, b\nlog: {}\n":             "c.yaml:2:1: a comma or the closing ] is missing before this.",
+		"log: {level: info\n":                 "c.yaml:1:6: the closing } is missing.",
+		"model:demo\nlog: {level: info}\n":    "put a space after the colon.",
+		"model:demo\n":                        "Put a space after each colon.",
+		"surface:\n    discord: {}\n  x: y\n": "c.yaml:3:3: this line does not belong to the lines above it; correct the indentation.",
+		`system: "demo\q"`:                    "use single quotes.",
+	} {
+		if _, _, err := load(t, file, nil, config.Flags{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", file, err, want)
+		}
+	}
+}
+
+func TestUnknownKeysWarn(t *testing.T) {
+	c, warnings, err := load(t, "adr: x\nlimits:\n  request: {step: 3}\nproviders:\n  openai: {key: a}\nfrobnicate: 1\nlisten: 1\ndiscord: {}\nsurface: {allowDMs: true}\nagents:\n  tools: {allow: [read]}\n", nil, config.Flags{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range warnings {
+		got = append(got, strings.TrimPrefix(w.String(), c.File+":"))
+	}
+	want := []string{
+		`1:1: unknown key "adr" is ignored, did you mean "addr"?`,
+		`3:13: unknown key "limits.request.step" is ignored, did you mean "steps"?`,
+		`5:12: unknown key "providers.openai.key" is ignored`,
+		`6:1: unknown key "frobnicate" is ignored`,
+		`7:1: unknown key "listen" is ignored`,
+		`8:1: unknown key "discord" is ignored, did you mean "surface.discord"?`,
+		`9:11: unknown key "surface.allowDMs" is ignored, did you mean "surface.discord.allowDMs"?`,
+		`11:11: unknown key "agents.tools.allow" is ignored; is "tools" indented too little?`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
