@@ -11,6 +11,7 @@ import (
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/schedule"
 )
 
 // Spec is the configuration of a rule.
@@ -209,9 +210,9 @@ func compileLimits(s Spec, r *Rule) error {
 	}
 	runs, per, ok := strings.Cut(s.Rate, "/")
 	n, err := strconv.Atoi(strings.TrimSpace(runs))
-	span, spanErr := time.ParseDuration(strings.TrimSpace(per))
+	span, spanErr := schedule.ParseDuration(strings.TrimSpace(per))
 	if !ok || err != nil || spanErr != nil || n < 1 || span <= 0 || span > maxRatePer {
-		return fault.InvalidField("rate", "The rate %q of the rule %s is invalid. Use a form like 1/10m (once in ten minutes), with at most %s.", s.Rate, s.Name, maxRatePer)
+		return fault.InvalidField("rate", "The rate %q of the rule %s is invalid. Use a form like 1/10m (once in ten minutes) or 5/1d, with at most 7d.", s.Rate, s.Name)
 	}
 	r.Rate = Rate{Runs: n, Per: span}
 	return nil

@@ -8,22 +8,40 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"lilac/internal/foundation/schedule"
 )
 
-// A Duration is a time.Duration that is written as 90s, 15m or 1h30m.
+// A Duration is a time.Duration that is written as 90s, 15m, 1h30m or 7d.
 type Duration time.Duration
 
-// String returns the duration in the notation of the file.
-func (d Duration) String() string { return time.Duration(d).String() }
+// String returns the duration in the notation of the file, without units that are zero.
+func (d Duration) String() string {
+	const day = Duration(24 * time.Hour)
+	if d >= 2*day && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	text := time.Duration(d).String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
 
 // MarshalText returns the duration in the notation of the file.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText parses 90s, 15m or 1h30m.
+// UnmarshalText parses 90s, 15m, 1h30m or 7d.
 func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
+	v, err := time.ParseDuration(string(text)) // also a negative one, which most settings refuse by name
 	if err != nil {
-		return fmt.Errorf("%q is not a duration such as 90s, 15m or 1h30m", text)
+		v, err = schedule.ParseDuration(string(text))
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 90s, 15m, 1h30m or 7d", text)
 	}
 	*d = Duration(v)
 	return nil

@@ -35,7 +35,7 @@ func TestSettingsInForceSayWhereTheyComeFrom(t *testing.T) {
 	for key, want := range map[string][2]string{
 		"addr":                       {"127.0.0.1:9", "flag --addr"},
 		"limits.request.steps":       {"7", "the file"},
-		"limits.request.time":        {"1h0m0s", "default"},
+		"limits.request.time":        {"1h", "default"},
 		"log.level":                  {"warn", "LILAC_LOG_LEVEL"},
 		"log.format":                 {"auto", "default"},
 		"providers.anthropic.apiKey": {"set", "ANTHROPIC_API_KEY"},

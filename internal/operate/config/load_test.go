@@ -200,7 +200,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"data shown to commands", "dataDir: ~/d\nworkspace: ~/w\nsandbox: {writable: [/opt, ~/]}", nil, "sandbox.writable[1] would show the data directory"},
 		{"processes shown to commands", "sandbox: {readOnly: [/proc/1]}", nil, "shows more than files"},
 		{"little memory for commands", "sandbox: {limits: {memory: 64MiB}}", nil, "sandbox.limits.memory is too small to run a command; it must be at least 128MiB"},
-		{"tasks that may ask for less than they get", "tasks: {maxTime: 1m}", nil, "tasks.maxTime is too small; it must be at least tasks.time, which is 1h0m0s"},
+		{"tasks that may ask for less than they get", "tasks: {maxTime: 1m}", nil, "tasks.maxTime is too small; it must be at least tasks.time, which is 1h"},
 		{"bad size", "sandbox: {limits: {disk: 4GB}}", nil, `c.yaml:1:26: "4GB" is not a size`},
 		{"every host", "sandbox: {network: {hosts: {\"*\": {}}}}", nil, "sandbox.network.hosts.*: "},
 		{"credential for many", "sandbox: {network: {hosts: {\"*.a.org\": {headers: {A: b}}}}}", nil, "a credential goes to no host that is not named"},

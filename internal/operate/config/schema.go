@@ -17,7 +17,7 @@ func Schema() (*jsonschema.Schema, error) {
 		return &jsonschema.Schema{Type: "string", Pattern: pattern}
 	}
 	schema, err := jsonschema.For[Config](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[Duration]():    text(`^([0-9.]+(ns|us|ms|s|m|h))+$|^0$`),
+		reflect.TypeFor[Duration]():    text(`^[0-9]+d$|^([0-9]+d)?([0-9.]+(ns|us|ms|s|m|h))+$|^0$`),
 		reflect.TypeFor[Secret]():      text(""),
 		reflect.TypeFor[Size]():        text(`^[0-9]+(KiB|MiB|GiB)?$`),
 		reflect.TypeFor[BusURL]():      text(""),

@@ -30,6 +30,18 @@ func TestMistakesInYAMLAreNamed(t *testing.T) {
 	}
 }
 
+// A duration is read with days, and written without units that are zero.
+func TestDurationsHaveDays(t *testing.T) {
+	for written, want := range map[string]string{
+		"7d": "7d", "168h": "7d", "24h": "24h", "1d": "24h", "1d12h": "36h", "90m": "1h30m", "60m": "1h", "10m0s": "10m", "90s": "1m30s", "0": "0s",
+	} {
+		c, _, err := load(t, "surface: {discord: {pingAfter: "+written+"}}", nil, config.Flags{})
+		if err != nil || c.Surface.Discord.PingAfter.String() != want {
+			t.Errorf("%s: %v, want %s", written, err, want)
+		}
+	}
+}
+
 func TestUnknownKeysWarn(t *testing.T) {
 	c, warnings, err := load(t, "adr: x\nlimits:\n  request: {step: 3}\nproviders:\n  openai: {key: a}\nfrobnicate: 1\nlisten: 1\ndiscord: {}\nsurface: {allowDMs: true}\nagents:\n  tools: {allow: [read]}\n", nil, config.Flags{})
 	if err != nil {

@@ -62,7 +62,8 @@ func configurationDoc(t *testing.T) string {
 		"Settings come from these places; earlier ones take precedence: flags, environment variables, the file, defaults.\n\n" +
 		"The file is YAML. Lilac reads `--config FILE`, otherwise `LILAC_CONFIG`, otherwise `~/.lilac/config.yaml` if it exists. In\n" +
 		"values, `${NAME}` stands for an environment variable, or else for the entry NAME of the file `secrets` in the data directory,\n" +
-		"where setup stores keys and tokens (one `NAME=value` per line, readable only by its owner). Write `$${` for a literal `${`.\n\n" +
+		"where setup stores keys and tokens (one `NAME=value` per line, readable only by its owner). Write `$${` for a literal `${`.\n" +
+		"Durations are written as 90s, 15m, 1h30m, or 7d; sizes as 512KiB, 64MiB, or 2GiB.\n\n" +
 		"- `lilac setup`, or **Set up** on the page, changes the file for you. Comments stay, and the old file is kept as `config.yaml.old`.\n" +
 		"- `lilac config check` lists every mistake with its line and column.\n" +
 		"- `lilac config print` prints the effective settings.\n" +

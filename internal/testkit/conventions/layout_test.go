@@ -39,6 +39,7 @@ var neighbors = map[string]string{
 	"foundation/policy":   "foundation/fault foundation/grant foundation/lazyregexp foundation/setting",
 	"foundation/schedule": "foundation/fault",
 	"foundation/schema":   "foundation/fault",
+	"foundation/setting":  "foundation/schedule",
 
 	"model/anthropic": "model/llm",
 	"model/openai":    "model/llm",
