@@ -158,7 +158,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	p.startMonitor()
 	p.web.build()
 	choice := b.now.Load().choice
-	o.Logger.Info("built", "model", choice.String(), "why", choice.Why, "data", o.Config.DataDir, "workspace", o.Config.Workspace)
+	o.Logger.Info("starting", "model", choice.String(), "why", choice.Why, "data", o.Config.DataDir, "workspace", o.Config.Workspace)
 	return p, nil
 }
 

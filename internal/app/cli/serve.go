@@ -51,7 +51,7 @@ func serveCommand(c *cli) *cobra.Command {
 			defer surviveBrokenPipe()()
 			terminal := isTerminal(c.err)
 			log := c.neverBlock()
-			logger := newLogger(cfg.Log, c.err, terminal, level, secrets)
+			logger := newLogger(cfg.Log, c.err, terminal, c.colorful(), level, secrets)
 			slog.SetDefault(logger)
 			tracer, err := c.tracer(logger)
 			if err != nil {
@@ -84,12 +84,15 @@ func serveCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// newLogger logs coloured text to a terminal and JSON elsewhere, unless the
+// colorful reports whether a terminal shows colors and the user wants them (https://no-color.org).
+func (l *locator) colorful() bool { return l.getenv("NO_COLOR") == "" && l.getenv("TERM") != "dumb" }
+
+// newLogger logs text to a terminal, with colors if it is colorful, and JSON elsewhere, unless the
 // configuration chooses a format.
-func newLogger(cfg logs.Config, w io.Writer, terminal bool, level *slog.LevelVar, secrets *logs.Secrets) *slog.Logger {
+func newLogger(cfg logs.Config, w io.Writer, terminal, colorful bool, level *slog.LevelVar, secrets *logs.Secrets) *slog.Logger {
 	_ = level.UnmarshalText([]byte(cfg.Level)) // the configuration was validated
 	return logs.New(w, logs.Options{
-		Level: level, Text: cfg.Format == "text" || cfg.Format == "auto" && terminal, Colour: terminal, Secrets: secrets,
+		Level: level, Text: cfg.Format == "text" || cfg.Format == "auto" && terminal, Colour: terminal && colorful, Secrets: secrets,
 	})
 }
 
