@@ -20,8 +20,10 @@ import (
 	"lilac/internal/operate/setup"
 )
 
-// A questioner asks on the terminal. At the end of the input, every answer is empty.
+// A questioner asks on the terminal. At the end of the input, and when its context ends, every
+// answer is empty.
 type questioner struct {
+	ctx context.Context
 	in  *bufio.Reader
 	out io.Writer
 	// hidden reads a line without showing it.
@@ -30,17 +32,52 @@ type questioner struct {
 	ended bool
 }
 
-func newQuestioner(in io.Reader, out io.Writer) *questioner {
-	q := &questioner{in: bufio.NewReader(in), out: out}
-	q.hidden = func() (string, error) { return q.in.ReadString('\n') }
+func newQuestioner(ctx context.Context, in io.Reader, out io.Writer) *questioner {
+	q := &questioner{ctx: ctx, in: bufio.NewReader(in), out: out}
+	q.hidden = q.shown
 	if f, ok := in.(*os.File); ok && isTerminal(in) {
 		q.hidden = func() (string, error) {
-			line, err := term.ReadPassword(int(f.Fd()))
+			state, stateErr := term.GetState(int(f.Fd()))
+			line, err := q.await(func() (string, error) {
+				line, err := term.ReadPassword(int(f.Fd()))
+				return string(line), err
+			})
+			if q.ctx.Err() != nil {
+				if stateErr == nil {
+					_ = term.Restore(int(f.Fd()), state) // the process ends
+				}
+				return "", err
+			}
 			fmt.Fprintln(out)
-			return string(line), err
+			return line, err
 		}
 	}
 	return q
+}
+
+func (q *questioner) shown() (string, error) {
+	return q.await(func() (string, error) { return q.in.ReadString('\n') })
+}
+
+// await reads an answer, or returns when the context ends: nothing can interrupt the read of a
+// terminal, so Ctrl-C leaves it to the end of the process.
+func (q *questioner) await(read func() (string, error)) (string, error) {
+	type answer struct {
+		line string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		line, err := read()
+		answers <- answer{line, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.line, a.err
+	case <-q.ctx.Done():
+		fmt.Fprintln(q.out) // behind the question
+		return "", context.Cause(q.ctx)
+	}
 }
 
 // line asks for a line; an empty one means usual.
@@ -48,14 +85,23 @@ func (q *questioner) line(question, usual string) string {
 	if usual != "" {
 		question += " [" + usual + "]"
 	}
+	if q.ctx.Err() != nil {
+		return ""
+	}
 	fmt.Fprint(q.out, question+": ")
-	line, err := q.in.ReadString('\n')
+	line, err := q.shown()
 	q.ended = err != nil
+	if q.ctx.Err() != nil {
+		return ""
+	}
 	return cmp.Or(strings.TrimSpace(line), usual)
 }
 
 // secret asks for a line that is not shown.
 func (q *questioner) secret(question string) config.Secret {
+	if q.ctx.Err() != nil {
+		return ""
+	}
 	fmt.Fprint(q.out, question+" (not shown): ")
 	line, _ := q.hidden() // at the end of the input, the answer is empty
 	return config.Secret(strings.TrimSpace(line))
@@ -89,7 +135,7 @@ func (q *questioner) pick(question string, options []string) (int, bool) {
 
 // ask leads through the steps.
 func (s *setupRun) ask(ctx context.Context) error {
-	q := newQuestioner(s.in, s.out)
+	q := newQuestioner(ctx, s.in, s.out)
 	fmt.Fprintf(s.out, "This sets up Lilac in three steps, each of which you can skip. The file is %s.\n", s.store.Path)
 	for _, step := range []struct {
 		title string
@@ -100,11 +146,11 @@ func (s *setupRun) ask(ctx context.Context) error {
 		fmt.Fprintf(s.out, "\n%s\n", step.title)
 		for {
 			answers, ok, err := step.ask(ctx, q)
-			if err == nil && ok {
+			if err == nil && ok && ctx.Err() == nil {
 				err = s.apply(ctx, answers, q)
 			}
 			if ctx.Err() != nil {
-				return fault.Wrap(fault.Cancelled, ctx.Err(), "The setup was stopped")
+				return fault.New(fault.Cancelled, "The setup was stopped. What it has written stays.")
 			}
 			if err == nil {
 				break
@@ -119,7 +165,7 @@ func (s *setupRun) ask(ctx context.Context) error {
 	return nil
 }
 
-func (s *setupRun) askModel(_ context.Context, q *questioner) (a setup.Answers, ok bool, err error) {
+func (s *setupRun) askModel(ctx context.Context, q *questioner) (a setup.Answers, ok bool, err error) {
 	var titles []string
 	for _, p := range setup.Providers {
 		titles = append(titles, p.Title)
@@ -141,7 +187,7 @@ func (s *setupRun) askModel(_ context.Context, q *questioner) (a setup.Answers, 
 	}
 	m.Name = q.line("Model", p.Model)
 	if p.Key != "" || p.Name == "custom" {
-		if p.Key != "" {
+		if p.Key != "" && ctx.Err() == nil {
 			fmt.Fprintln(q.out, "You get a key at", p.Key)
 		}
 		m.Key = q.secret("API key")

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/setup"
 	"lilac/internal/testkit/discordtest"
 )
@@ -98,4 +100,41 @@ func TestSetupAsks(t *testing.T) {
 	if n := strings.Count(out.String(), "Try this step again?"); n != 2 || !strings.Contains(out.String(), "Enter a number from 1 to 7") {
 		t.Errorf("it offered %d times to try again\n%s%s", n, out.String(), errOut.String())
 	}
+}
+
+// Ctrl-C ends the setup at a question. The read of a terminal cannot be interrupted, like that of
+// this pipe.
+func TestSetupEndsAtAQuestion(t *testing.T) {
+	for question, usual := range map[string]string{"Provider (Enter: skip): ": "", "Model [gpt-5.4]: ": "2\n", "API key (not shown): ": "2\n\n"} {
+		env := map[string]string{"HOME": t.TempDir()}
+		file := configOf(env)
+		in, typed := io.Pipe()
+		ctx, interrupt := context.WithCancel(t.Context())
+		var out strings.Builder
+		c := &cli{in: in, printer: printer{out: untilWritten{&out, question, interrupt}, err: io.Discard}, locator: locator{getenv: func(name string) string { return env[name] }}}
+		s := &setupRun{cli: c, store: setup.Store{Path: file, DataDir: filepath.Dir(file)}, setupFlags: setupFlags{noTest: true}}
+		go func() { _, _ = io.WriteString(typed, usual) }() // the end of the test closes the pipe
+		if err := s.ask(ctx); fault.KindOf(err) != fault.Cancelled || !strings.HasSuffix(out.String(), question+"\n") {
+			t.Errorf("at %q: %v\n%s", question, err, &out)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("at %q, the file was written", question)
+		}
+		_ = typed.Close()
+	}
+}
+
+// untilWritten calls reached when the last text written to it ends with a text.
+type untilWritten struct {
+	*strings.Builder
+	text    string
+	reached func()
+}
+
+func (u untilWritten) Write(p []byte) (int, error) {
+	n, err := u.Builder.Write(p)
+	if strings.HasSuffix(u.String(), u.text) {
+		u.reached()
+	}
+	return n, err
 }
