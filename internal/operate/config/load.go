@@ -359,7 +359,7 @@ func (s *substituter) Visit(n ast.Node) ast.Visitor {
 	out, missing := substitute(str.Value, s.getenv)
 	if missing != "" {
 		at := str.GetToken().Position
-		err := fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set.", s.file, at.Line, at.Column, missing)
+		err := fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set. Set it for the server, or add it to the file secrets in the data directory.", s.file, at.Line, at.Column, missing)
 		if s.noSecrets != nil {
 			err = fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set, and the secrets file cannot be used: %s", s.file, at.Line, at.Column, missing, s.noSecrets)
 		}

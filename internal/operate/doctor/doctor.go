@@ -63,7 +63,7 @@ func Broken(err error) []Finding {
 		out = append(out, Finding{"configuration", Fail, mistake.Error(), ""})
 	}
 	last := &out[len(out)-1]
-	last.Advice = "Change it there; \"lilac config schema\" and docs/configuration.md say what may stand where."
+	last.Advice = "Correct it there. \"lilac config schema\" and docs/configuration.md list the keys and their values."
 	if more > 0 {
 		last.Advice = fmt.Sprintf("There are %d more mistakes. ", more) + last.Advice
 	}

@@ -191,7 +191,7 @@ func (m *Model) changes(files Files) ([]Change, error) {
 	}
 	if !builtin {
 		if address == "" {
-			return nil, fault.InvalidField("baseURL", "Enter the address of the API, for example http://127.0.0.1:11434/v1.")
+			return nil, fault.InvalidField("baseURL", "%s is not a built-in provider. Enter the address of its API, for example http://127.0.0.1:11434/v1.", m.Provider)
 		}
 		changes = append(changes, Change{at("type"), string(config.OpenAI)})
 	}

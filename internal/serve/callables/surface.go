@@ -42,7 +42,7 @@ type sendInput struct {
 	inSession
 	Text             string `json:"text" min:"1" max:"8000" jsonschema:"What it says. @name mentions and notifies a person, #name links a channel."`
 	ReplyToMessageID string `json:"replyToMessageId,omitempty" max:"128" jsonschema:"A message of the conversation that it replies to."`
-	Key              string `json:"key,omitempty" max:"128" jsonschema:"Tells this message from another one with the same text. With a token of an operator it names the message: whatever the text, one is sent under it."`
+	Key              string `json:"key,omitempty" max:"128" jsonschema:"Distinguishes this message from another one with the same text. With the token of an operator, it identifies the message: one is sent per key, whatever its text."`
 }
 
 type editInput struct {
