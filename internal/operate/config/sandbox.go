@@ -30,7 +30,7 @@ func (c checker) checkSandbox() error {
 func (c checker) checkSandboxPaths() error {
 	data, err := realpath.Follow(c.DataDir)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
+		return unreachable("The data directory "+c.DataDir, err)
 	}
 	work, err := realpath.Follow(c.Workspace)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c checker) sandboxPath(field, given string, hidden bool, data realpath.Pat
 	way, err = realpath.Follow(path)
 	switch {
 	case err != nil:
-		return path, way, fault.Wrap(fault.Invalid, err, "%s cannot be examined", field)
+		return path, way, unreachable(field, err)
 	case hidden:
 		return path, way, nil
 	case within(data.Real, way.Real) || within(way.Real, data.Real):

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -146,16 +147,25 @@ func (c *Config) Proxies() (out []netip.Prefix) {
 	return out
 }
 
+// unreachable returns the fault of a path that cannot be followed, for example through a directory of
+// another user.
+func unreachable(what string, err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		err = fmt.Errorf("%s: %w", e.Path, e.Err) // without the name of the system call
+	}
+	return fault.New(fault.Invalid, "%s cannot be reached (%s). Choose another path, or correct the owner or mode of that one.", what, err)
+}
+
 // checkApart keeps the workspace separate from the data directory: anyone who can write the
 // database or read the token controls the server.
 func (c checker) checkApart() error {
 	data, err := realpath.Follow(c.DataDir)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
+		return unreachable("The data directory "+c.DataDir, err)
 	}
 	work, err := realpath.Follow(c.Workspace)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "The workspace %s cannot be examined", c.Workspace)
+		return unreachable("The workspace "+c.Workspace, err)
 	}
 	switch {
 	case within(work.Real, data.Real):

@@ -88,7 +88,7 @@ func (c checker) checkSeparate(field string, at *string, otherwise string) error
 	*at = dir
 	own, err := realpath.Follow(dir)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "%s cannot be examined", field)
+		return unreachable(field, err)
 	}
 	for _, path := range slices.Concat([]string{c.Workspace}, c.Sandbox.ReadOnly, c.Sandbox.Writable, c.Skills.Paths) {
 		seen, err := realpath.Follow(path)

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,5 +65,20 @@ func TestUnknownKeysWarn(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAPathThatCannotBeFollowedSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} { // a loop, which root cannot follow either
+		if err := os.Symlink(map[string]string{"a": "b", "b": "a"}[name], filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"dataDir", "workspace"} {
+		_, _, err := load(t, key+": "+filepath.Join(dir, "a", "x")+"\n", nil, config.Flags{})
+		if err == nil || !strings.Contains(err.Error(), "Choose another path") {
+			t.Errorf("%s: %v", key, err)
+		}
 	}
 }
