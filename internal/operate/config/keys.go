@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -213,7 +212,11 @@ func meantKey(key, path string, fields map[string]reflect.Type) string {
 	if _, ok := fields[parent]; ok { // rules: {when: {…}}, without the name of a rule
 		return fmt.Sprintf("; is %q indented too little?", parent)
 	}
-	if meant := didYouMean(key, slices.Sorted(maps.Keys(fields))); meant != "" {
+	var names []string
+	for name := range fields {
+		names = append(names, name)
+	}
+	if meant := didYouMean(key, names); meant != "" {
 		return meant
 	}
 	elsewhere := keysNamed(key, configType, "")

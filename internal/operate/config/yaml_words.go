@@ -1,9 +1,12 @@
 package config
 
 import (
-	"fmt"
 	"strings"
+
+	"lilac/internal/foundation/lazyregexp"
 )
+
+var keyTwice = lazyregexp.New(`^mapping key (".*") already defined at \[(\d+):`)
 
 // yamlWords replace messages of the YAML library, in the order of precedence: they name its parser's
 // states, and not the mistake.
@@ -27,10 +30,8 @@ var yamlWords = []struct{ has, say string }{
 
 // plainYAML says in plain words what a message of the YAML library means.
 func plainYAML(message string) string {
-	var key string
-	var line, column int
-	if n, _ := fmt.Sscanf(message, "mapping key %q already defined at [%d:%d]", &key, &line, &column); n == 3 {
-		return fmt.Sprintf("the key %q is already in line %d; remove one of them", key, line)
+	if m := keyTwice().FindStringSubmatch(message); m != nil {
+		return "the key " + m[1] + " is already in line " + m[2] + "; remove one of them"
 	}
 	for _, w := range yamlWords {
 		if strings.Contains(message, w.has) {
