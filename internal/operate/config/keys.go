@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -219,13 +218,19 @@ func meantKey(key, path string, fields map[string]reflect.Type) string {
 	if meant := didYouMean(key, names); meant != "" {
 		return meant
 	}
-	elsewhere := keysNamed(key, configType, "")
-	depth := func(a, b string) int { return cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")) }
-	slices.SortFunc(elsewhere, depth)
-	if len(elsewhere) == 1 || len(elsewhere) > 1 && depth(elsewhere[0], elsewhere[1]) < 0 {
-		return fmt.Sprintf(", did you mean %q?", elsewhere[0])
+	elsewhere, least := "", math.MaxInt // the only key that is not below others of this name
+	for _, full := range keysNamed(key, configType, "") {
+		switch depth := strings.Count(full, "."); {
+		case depth < least:
+			elsewhere, least = full, depth
+		case depth == least:
+			elsewhere = ""
+		}
 	}
-	return ""
+	if elsewhere == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %q?", elsewhere)
 }
 
 // keysNamed returns the keys with a name, at any depth, but not those of lists and of entries that
