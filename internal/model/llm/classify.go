@@ -125,9 +125,11 @@ func statusOf(e ProviderError) int {
 	if !ok {
 		named, ok = statusByType[strings.ToLower(e.Type)]
 	}
-	// OpenAI also uses the type of a bad request for wrong keys and unknown models; then
-	// the status is more precise.
-	if ok && (named != http.StatusBadRequest || e.Status < 400 || e.Status >= 500) {
+	// OpenAI also uses the type of a bad request for wrong keys and unknown models, and gateways
+	// use that of a server's error for whatever the upstream refused; then the status is more
+	// precise.
+	general := named == http.StatusBadRequest || named == http.StatusInternalServerError
+	if ok && (!general || e.Status < 400 || e.Status >= 500) {
 		return named
 	}
 	return e.Status

@@ -48,7 +48,7 @@ func (e *ProviderError) IsZero() bool { return *e == ProviderError{} }
 //	{"error": {"type", "code", "param", "message", "status", "details", "metadata"}}
 //	{"error": "message"}, {"errors": [{"message"}]}, {"detail": [{"loc", "msg"}]}
 //	{"object": "error", "message", "code"}, {"code", "message"}, {"code", "msg"}
-//	{"error_code", "error_msg"}, {"base_resp": {"status_code", "status_msg"}}
+//	{"error_code", "error_msg"}, {"base_resp": {"status_code", "status_msg"}}, {"html-message"}
 //
 // a list around one of them, and one of them as text inside the message of another one. The
 // result is zero if the data has none of them.
@@ -81,7 +81,7 @@ func parseError(data []byte, depth int) ProviderError {
 		e.Type = cmp.Or(text(outer["error_type"]), e.Type)
 	}
 	if e.Message == "" {
-		e.setMessage(cmp.Or(firstMessage(outer["errors"]), firstMessage(outer["detail"]), text(outer["detail"]), text(outer["msg"])), depth)
+		e.setMessage(cmp.Or(firstMessage(outer["errors"]), firstMessage(outer["detail"]), text(outer["detail"]), text(outer["msg"]), text(outer["html-message"])), depth)
 	}
 	if base := object(outer["base_resp"]); number(base["status_code"]) > 0 && e.Message == "" { // MiniMax
 		e.Code = string(base["status_code"])
@@ -93,7 +93,7 @@ func parseError(data []byte, depth int) ProviderError {
 // setMessage sets the provider's sentence. If it quotes the error of another provider as
 // JSON, that one is the error.
 func (e *ProviderError) setMessage(message string, depth int) {
-	e.Message = message
+	e.Message = withoutNoise(message)
 	from, to := strings.IndexByte(message, '{'), strings.LastIndexByte(message, '}')
 	if from < 0 || to < from {
 		return
@@ -103,9 +103,35 @@ func (e *ProviderError) setMessage(message string, depth int) {
 	if inner.Message == "" && strings.Contains(quoted, `\"`) { // escaped once more
 		inner = parseError([]byte(strings.ReplaceAll(quoted, `\"`, `"`)), depth-1)
 	}
+	if inner.Message == "" { // quoted twice, or with more behind it
+		var first json.RawMessage
+		_ = json.NewDecoder(strings.NewReader(quoted)).Decode(&first) // nil if it is no JSON
+		inner = parseError(first, depth-1)
+	}
 	if inner.Message != "" {
 		e.take(inner, strings.Trim(message[:from], " :-\n"))
 	}
+}
+
+var (
+	// webPage matches a web page in a sentence, also as the field of an object (Portkey), and
+	// stackTrace the lines that JavaScript adds to an error.
+	webPage    = lazyregexp.New(`(?is)(?:\{\s*"[\w-]+"\s*:\s*")?(?:<!doctype|<html|<head>|<body).*`)
+	pageTitle  = lazyregexp.New(`(?is)<title>\s*([^<]*)`)
+	stackTrace = lazyregexp.New(`(?s)\n\s+at .*`)
+)
+
+// withoutNoise replaces a web page in the sentence of a gateway by its title, and removes stack
+// traces.
+func withoutNoise(message string) string {
+	if page := webPage().FindString(message); page != "" {
+		title := ""
+		if m := pageTitle().FindStringSubmatch(page); m != nil {
+			title = m[1]
+		}
+		message = strings.TrimRight(strings.TrimSuffix(message, page)+title, " :-\n")
+	}
+	return stackTrace().ReplaceAllString(message, "")
 }
 
 // take adds the error of an upstream provider, with the gateway's words before it.

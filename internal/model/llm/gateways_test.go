@@ -1,0 +1,76 @@
+package llm_test
+
+import (
+	"strings"
+	"testing"
+
+	"lilac/internal/foundation/fault"
+)
+
+// The answers of gateways to what their upstream refused, as they were seen.
+func TestRefusalsThroughGateways(t *testing.T) {
+	const trace = `\n    at nt (/app/dist/cjs/server.cjs:67:20940)\n    at process.processTicksAndRejections (node:internal/process/task_queues:95:5)","type":"api_error","code":"provider_response_error"}}`
+	router := func(status, quoted string) string {
+		once := "Error from provider(up,gpt-4o-mini: " + status + "): " + quoted
+		return `{"error":{"message":"` + once + "Error: " + once + trace
+	}
+	const page = `<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>`
+	for name, c := range map[string]struct {
+		status  int
+		body    string
+		kind    fault.Kind
+		message string
+	}{
+		"Claude Code Router, a key": {
+			401, router("401", `{\"error\":{\"message\":\"Incorrect API key provided.\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"invalid_api_key\"}}`),
+			fault.Unauthenticated, "Acme did not accept the API key. Check ACME_KEY.",
+		},
+		"Claude Code Router, a key without a code": {
+			401, `{"error":{"message":"Invalid key","type":"api_error","code":"provider_response_error"}}`,
+			fault.Unauthenticated, "Acme did not accept the API key. Check ACME_KEY.",
+		},
+		"Claude Code Router, credit": {
+			402, router("402", `{\"error\":{\"message\":\"Insufficient Balance\",\"type\":\"unknown_error\",\"param\":null,\"code\":\"invalid_request_error\"}}`),
+			fault.Denied, "spending or usage limit is reached: Error from provider(up,gpt-4o-mini: 402): Insufficient Balance.",
+		},
+		"Claude Code Router, a limit": {
+			429, router("429", `{\"error\":{\"message\":\"Rate limit reached.\",\"type\":\"requests\",\"param\":null,\"code\":\"rate_limit_exceeded\"}}`),
+			fault.RateLimited, "rate limit is reached: Error from provider(up,gpt-4o-mini: 429): Rate limit reached.",
+		},
+		"Claude Code Router, an unknown model": {
+			404, router("404", `{\"error\":{\"message\":\"The model does not exist.\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}`),
+			fault.NotFound, "or its address is wrong: Error from provider(up,gpt-4o-mini: 404): The model does not exist.",
+		},
+		"Claude Code Router, a page": {
+			502, router("502", page),
+			fault.Unavailable, "Acme has trouble at the moment: Error from provider(up,gpt-4o-mini: 502): 502 Bad Gateway.",
+		},
+		"Claude Code Router, no upstream": {
+			500, `{"error":{"message":"fetch failedTypeError: fetch failed` + trace,
+			fault.Unavailable, "Acme has trouble at the moment: fetch failedTypeError: fetch failed.",
+		},
+		"Portkey, a page": {
+			502, `{"html-message":"` + page + `"}`,
+			fault.Unavailable, "Acme has trouble at the moment: 502 Bad Gateway.",
+		},
+		"Portkey, no upstream": {
+			500, `{"html-message":"Message: fetch failed\nCause: SocketError: other side closed\nName: TypeError"}`,
+			fault.Unavailable, "Acme has trouble at the moment: Message: fetch failed Cause: SocketError: other side closed Name: TypeError.",
+		},
+		"Portkey, a page of Anthropic": {
+			502, `{"error":{"message":"Invalid response received from anthropic: {\"html-message\":\"` + page + `\"}","type":null,"param":null,"code":null},"provider":"anthropic"}`,
+			fault.Unavailable, "Acme has trouble at the moment: Invalid response received from anthropic: 502 Bad Gateway.",
+		},
+		"Portkey, no provider": {
+			400, `{"status":"failure","message":"Either x-portkey-config or x-portkey-provider header is required"}`,
+			fault.Invalid, "Acme did not accept the request: Either x-portkey-config or x-portkey-provider header is required.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := classify(t, c.status, nil, c.body)
+			if f.Kind != c.kind || !strings.HasSuffix(f.Message, c.message) {
+				t.Errorf("kind %q, message %q", f.Kind, f.Message)
+			}
+		})
+	}
+}
