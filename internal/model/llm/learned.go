@@ -19,6 +19,8 @@ import (
 type Learned struct {
 	mu    sync.Mutex // guards the fields below
 	facts Facts
+	// endings are those of the answers of this process.
+	endings endings
 	// asked counts the questions for the window; askedAt is the time of the last one.
 	asked   int
 	askedAt time.Time

@@ -297,6 +297,11 @@ func (c *call) isComplete() bool {
 	return strings.HasSuffix(input, "}") && json.Valid([]byte(input))
 }
 
+// areBroken reports whether the arguments of a call end in their middle.
+func (s *calls) areBroken() bool {
+	return slices.ContainsFunc(s.all, func(c *call) bool { return c.arguments.Len() > 0 && !c.isComplete() })
+}
+
 // addName adds a piece of the name. Some servers repeat the whole name in every piece, or
 // send the name so far.
 func (c *call) addName(name string, known map[string]bool) {

@@ -36,6 +36,8 @@ type decoder struct {
 	broken         string // why the server broke the answer off
 	deltas         bool   // the server sends deltas with content
 	terminated     bool   // the stream had its end marker
+	learned        *llm.Learned
+	call           [sha256.Size]byte // the hash of the body of the call
 }
 
 // stream is text that arrives in pieces.
@@ -46,9 +48,9 @@ type stream struct {
 
 // newDecoder returns a decoder of the answer to body, whose hash seeds generated call
 // ids: a repeated step gets the same ids.
-func newDecoder(out *llm.Output, body []byte, req llm.Request, source string) *decoder {
+func newDecoder(out *llm.Output, body []byte, req llm.Request, source string, learned *llm.Learned) *decoder {
 	seed := sha256.Sum256(body)
-	d := &decoder{out: out, source: source, mayFail: !tooManyFailedCalls(req.Messages), unknown: map[string]json.RawMessage{}}
+	d := &decoder{out: out, source: source, mayFail: !tooManyFailedCalls(req.Messages), unknown: map[string]json.RawMessage{}, learned: learned, call: seed}
 	d.calls = calls{seed: seed[:], emit: out.Emit, known: map[string]bool{}}
 	for _, t := range req.Tools {
 		d.calls.known[t.Name] = true
@@ -74,8 +76,13 @@ func (d *decoder) End(err error) (complete bool, _ error) {
 	switch {
 	case err == nil && d.broken != "":
 		return false, &llm.ProviderError{Message: "The provider ended the answer with the reason \"" + d.broken + "\"."}
+	case err == nil && d.finish == "" && d.terminated:
+		return d.learned.EndsWithout(d.call, d.calls.areBroken()), nil
+	case err == nil && d.finish != "":
+		d.learned.EndsWithReason(d.call)
+		return true, nil
 	case err == nil:
-		return d.finish != "" || d.terminated, nil
+		return false, nil
 	case errors.As(err, &refused) && refused.FailedCall != "" && d.mayFail:
 		d.addFailedCall(refused.FailedCall)
 		return true, nil

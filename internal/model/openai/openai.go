@@ -31,7 +31,7 @@ type encoder struct {
 func (e *encoder) encode(req llm.Request, facts llm.Facts, change llm.Change) (llm.Call, llm.Sent, error) {
 	body, sent, err := e.body(req, facts, change)
 	return llm.Call{Header: e.o.HeaderWithKey(e.url), Body: body, Decoder: func(out *llm.Output) llm.Decoder {
-		return newDecoder(out, body, req, e.o.Source())
+		return newDecoder(out, body, req, e.o.Source(), e.o.Learned)
 	}}, sent, err
 }
 
