@@ -27,7 +27,7 @@ func (r *run) changesPrompt(f *fault.Error) bool {
 		if r.compactionForced {
 			return false
 		}
-		r.compactionForced, r.mustCompact = true, true
+		r.compactionForced, r.mustCompact, r.tooLong = true, true, f
 	case r.mayRefuseMedia(f) && media != r.mediaReplaced:
 		// The image or document stays in the history, so every later request of the
 		// conversation would fail.
@@ -63,6 +63,8 @@ func (r *run) fitError(err error) error {
 		return err
 	case r.guess != nil:
 		return r.guess
+	case r.tooLong != nil && EstimateTokens(r.conv) < r.overhead && (info.ContextTokens == 0 || info.ContextTokens > 2*r.overhead):
+		return r.tooLong // the window has room: perhaps a proxy limits the size of bodies
 	case EstimateTokens(r.conv) < min(r.overhead, info.ContextTokens/4):
 		return smallWindow(info, r.overhead)
 	}

@@ -63,6 +63,7 @@ type run struct {
 	compactionForced bool     // the provider refused the current step as too long, so it was compacted
 	mustCompact      bool
 	guess            *fault.Error // the refusal that may mean that the prompt is too long
+	tooLong          *fault.Error // the refusal that says so
 	mediaReplaced    mediaScope   // the media that are replaced by their names, because the provider refused a prompt with them
 	unseenBudget     int          // maximum size of the messages that the model has not seen, in tokens
 	interrupted      bool         // an interrupt stopped a call and was not delivered yet
@@ -313,7 +314,7 @@ func (r *run) record(a answer, interrupted bool) error {
 	if a.withoutThinking {
 		r.conv = dropThinking(r.conv)
 	}
-	r.attempts, r.emptyAnswers, r.compactionForced, r.guess = attempts{}, 0, false, nil
+	r.attempts, r.emptyAnswers, r.compactionForced, r.guess, r.tooLong = attempts{}, 0, false, nil, nil
 	return nil
 }
 

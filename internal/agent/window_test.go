@@ -47,6 +47,8 @@ func TestAWindowThatIsTooSmallIsNamed(t *testing.T) {
 		"nothing fits":                        {4096, strings.Repeat("word ", 20_000), []reply{say("Hi")}, 0, tooSmall},
 		"the provider refuses a long message": {32_768, strings.Repeat("word ", 16_000), []reply{refused, say("Hi")}, 1, tooLong},
 		"a window that is not known":          {0, "hi", []reply{say("Hi")}, 1, ""},
+		"they fit, and are refused":           {128_000, "hi", []reply{refused, say("Hi")}, 1, "Too long."},
+		"they are refused, and nobody knows":  {0, "hi", []reply{refused, say("Hi")}, 1, "Too long."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, h := &model{info: llm.Info{Name: "tiny", ContextTokens: c.window}, script: c.script}, newHost()

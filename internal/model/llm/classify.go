@@ -75,6 +75,8 @@ func (w *Endpoint) classify(e ProviderError, status int) (kind fault.Kind, code,
 		return kind, code, fmt.Sprintf(format, args...)
 	}
 	switch {
+	case isContextLength(e) && IsBodyTooLarge(&e):
+		return say(fault.Invalid, CodeContextLength, "The conversation is too long for the model %s, or its body is too large for %s or a proxy before it%s If the model accepts more, set contextTokens of the model under models; if a proxy limits bodies (nginx: client_max_body_size), raise its limit.", w.Model, w.Vendor, quoted)
 	case isContextLength(e):
 		return say(fault.Invalid, CodeContextLength, "The conversation is too long for the model %s%s If the model accepts more, set contextTokens of the model under models.", w.Model, quoted)
 	case isOutOfCredit(e, status):

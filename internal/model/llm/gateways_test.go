@@ -61,6 +61,10 @@ func TestRefusalsThroughGateways(t *testing.T) {
 			502, `{"error":{"message":"Invalid response received from anthropic: {\"html-message\":\"` + page + `\"}","type":null,"param":null,"code":null},"provider":"anthropic"}`,
 			fault.Unavailable, "Acme has trouble at the moment: Invalid response received from anthropic: 502 Bad Gateway.",
 		},
+		"one-api, a page of nginx": {
+			413, `{"error":{"message":" (request id: 2026120113342458829800580262859)","type":"upstream_error","param":"413","code":"bad_response_status_code"}}`,
+			fault.Invalid, "if a proxy limits bodies (nginx: client_max_body_size), raise its limit.",
+		},
 		"Portkey, no provider": {
 			400, `{"status":"failure","message":"Either x-portkey-config or x-portkey-provider header is required"}`,
 			fault.Invalid, "Acme did not accept the request: Either x-portkey-config or x-portkey-provider header is required.",
