@@ -28,7 +28,7 @@ func ListModels(ctx context.Context, cfg *config.Config, provider string) ([]lis
 	if !ok {
 		return nil, fault.New(fault.NotFound, "There is no provider %s.", provider)
 	}
-	endpoint := listing.Endpoint{Anthropic: p.Type == config.Anthropic, BaseURL: p.BaseURL, Key: p.APIKey.Reveal()}
+	endpoint := listing.Endpoint{Anthropic: p.Type == config.Anthropic, BaseURL: p.BaseURL, Key: p.APIKey.Reveal(), Headers: cfg.ListHeader(provider)}
 	if transport := signed(config.ModelChoice{Auth: p.Auth}); transport != nil {
 		endpoint.Key, endpoint.Client = "", &http.Client{Transport: transport}
 	}
@@ -39,13 +39,21 @@ func ListModels(ctx context.Context, cfg *config.Config, provider string) ([]lis
 	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
 		return nil, fault.New(fault.Unauthenticated, "%s does not accept the key. Check %s.", answer.Host, config.KeySetting(provider))
 	case answer.Status != http.StatusOK:
-		return nil, fault.New(fault.Unavailable, "%s lists no models: it answers with status %d.", answer.Host, answer.Status)
+		return nil, fault.New(fault.Unavailable, "%s lists no models: it answers with status %d%s.", answer.Host, answer.Status, colon(answer.Reason))
 	case answer.List && len(answer.Models) == 0:
 		return nil, fault.New(fault.NotFound, "%s offers no models. Load one into it; for Ollama: ollama pull NAME.", answer.Host)
 	case len(answer.Models) == 0:
 		return nil, fault.New(fault.Unavailable, "%s answers with something other than a list of models. Check the base URL of the provider.", answer.Host)
 	}
 	return answer.Models, nil
+}
+
+// colon puts a colon before a sentence, if there is one.
+func colon(sentence string) string {
+	if sentence == "" {
+		return ""
+	}
+	return ": " + sentence
 }
 
 // newModel builds the model that the configuration chose. learned outlives changes of the

@@ -154,3 +154,23 @@ func TestTheWindowOfAnUnknownModelIsAskedFor(t *testing.T) {
 type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// Portkey answers nothing without its header, which its models have in their configuration.
+func TestAListIsAskedWithTheHeadersOfAModel(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Portkey-Provider") != "openai" {
+			http.Error(w, `{"status":"failure","message":"The key gateway-key needs x-portkey-provider"}`, http.StatusBadRequest)
+			return
+		}
+		_, _ = w.Write([]byte(`{"data":[{"id":"m"}]}`))
+	}))
+	defer server.Close()
+	cfg := &config.Config{Providers: map[string]config.Provider{"pk": {Type: config.OpenAI, BaseURL: server.URL, APIKey: "gateway-key"}}}
+	if _, err := ListModels(t.Context(), cfg, "pk"); err == nil || !strings.HasSuffix(fault.ToWire(err).Message, "it answers with status 400: The key *** needs x-portkey-provider.") {
+		t.Errorf("without headers: %v", err)
+	}
+	cfg.Models = map[string]config.Model{"pk/a": {}, "pk/m": {Headers: map[string]config.Secret{"x-portkey-provider": "openai"}}, "pkx/m": {Headers: map[string]config.Secret{"x": "y"}}}
+	if models, err := ListModels(t.Context(), cfg, "pk"); err != nil || len(models) != 1 {
+		t.Errorf("with headers: %v, %v", models, err)
+	}
+}

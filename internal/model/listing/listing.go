@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
 )
 
 const (
@@ -22,6 +23,9 @@ const (
 	maxList = 4 << 20
 	// maxModels bounds the number of models of one endpoint.
 	maxModels = 10_000
+	// maxRefusal bounds how much of a refusal is read, in bytes, and maxReason its sentence, in
+	// characters.
+	maxRefusal, maxReason = 64 << 10, 200
 )
 
 // An Endpoint is an address that offers models.
@@ -53,6 +57,8 @@ type Answer struct {
 	Models []Model
 	// List reports that the body is a list. That of a new Ollama is empty.
 	List bool
+	// Reason is the sentence of a refusal, or "".
+	Reason string
 }
 
 // Has reports whether the endpoint offers a model, perhaps under a name with a date, or with the tag
@@ -94,6 +100,8 @@ func Ask(ctx context.Context, e Endpoint) (Answer, error) {
 	out := Answer{Host: req.URL.Host, Status: res.StatusCode}
 	out.Date, _ = http.ParseTime(res.Header.Get("Date")) // zero if there is none
 	if res.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // a cut body says enough
+		out.Reason = e.reason(llm.Refusal(res.StatusCode, res.Header, body, time.Now()).Message)
 		return out, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxList))
@@ -102,6 +110,15 @@ func Ask(ctx context.Context, e Endpoint) (Answer, error) {
 	}
 	out.Models, out.List = parse(data)
 	return out, nil
+}
+
+// reason makes the sentence of a refusal fit for people: on one line, and without the key.
+func (e Endpoint) reason(sentence string) string {
+	if e.Key != "" {
+		sentence = strings.ReplaceAll(sentence, e.Key, "***")
+	}
+	runes := []rune(strings.TrimRight(strings.Join(strings.Fields(sentence), " "), "."))
+	return string(runes[:min(len(runes), maxReason)])
 }
 
 func (e Endpoint) url() (string, error) {

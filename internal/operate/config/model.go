@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -150,6 +151,26 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 		choice.override(m)
 	}
 	return choice, nil
+}
+
+// Header returns the headers that the configuration adds to the requests of the model.
+func (m ModelChoice) Header() http.Header {
+	h := http.Header{}
+	for name, value := range m.Options.Headers {
+		h.Set(name, value.Reveal())
+	}
+	return h
+}
+
+// ListHeader returns the headers of a request for the list of a provider's models: those of its
+// first model that has any, because some gateways answer nothing without them.
+func (c *Config) ListHeader(provider string) http.Header {
+	for _, ref := range slices.Sorted(maps.Keys(c.Models)) {
+		if of, _, _ := strings.Cut(ref, "/"); of == provider && len(c.Models[ref].Headers) > 0 {
+			return ModelChoice{Options: c.Models[ref]}.Header()
+		}
+	}
+	return nil
 }
 
 func (m *ModelChoice) override(with Model) {

@@ -422,6 +422,30 @@ func TestServerWithoutModelsIsReported(t *testing.T) {
 	}
 }
 
+// Portkey answers nothing without its header, which its models have in their configuration.
+func TestTheListOfAGatewayIsAskedWithItsHeaders(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Portkey-Provider") != "openai" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"status":"failure","message":"Either x-portkey-config or x-portkey-provider header is required"}`)
+			return
+		}
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-4o"}]}`)
+	}))
+	defer server.Close()
+	provider := "model: pk/gpt-4o\nproviders: {pk: {type: openai, baseURL: " + server.URL + "}}\n"
+	p := patient(t, nil, provider)
+	p.Online = true
+	f := examine(t, p, "model")
+	check(t, f, doctor.Warn, "answers 400 Bad Request: Either x-portkey-config or x-portkey-provider header is required")
+	if !strings.Contains(f.Advice, "headers") {
+		t.Errorf("the advice is %q", f.Advice)
+	}
+	p = patient(t, nil, provider+"models: {pk/gpt-4o: {headers: {x-portkey-provider: openai}}}\n")
+	p.Online = true
+	check(t, examine(t, p, "model"), doctor.OK, "the model is there")
+}
+
 // The servers answer as llama.cpp does.
 func TestASmallWindowIsReported(t *testing.T) {
 	for window, want := range map[int]bool{4096: true, 32_768: false} {
