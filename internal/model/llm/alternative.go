@@ -6,6 +6,8 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+
+	"lilac/internal/foundation/fault"
 )
 
 // Alternative returns a model that calls first, and second if the endpoint refuses the API
@@ -30,14 +32,15 @@ func (a *alternative) Info() Info {
 
 // Stream implements [Model].
 func (a *alternative) Stream(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
+	first, second, other := a.Model, a.other, false
 	if a.learned.Facts().OtherAPI {
-		return a.other.Stream(ctx, req)
+		first, second, other = second, first, true
 	}
 	return func(yield func(Chunk, error) bool) {
 		begun := false
-		for c, err := range a.Model.Stream(ctx, req) {
+		for c, err := range first.Stream(ctx, req) {
 			if err != nil && !begun && refusesAPI(err) {
-				a.streamOther(ctx, req, err, yield)
+				a.streamSecond(ctx, second, !other, req, err, yield)
 				return
 			}
 			begun = true
@@ -48,17 +51,23 @@ func (a *alternative) Stream(ctx context.Context, req Request) iter.Seq2[Chunk, 
 	}
 }
 
-// streamOther calls the other API. If that fails as well, the error is that of the first.
-func (a *alternative) streamOther(ctx context.Context, req Request, first error, yield func(Chunk, error) bool) {
+// streamSecond calls the API that was not called first; other means that it is not the chosen one.
+// If that fails as well, the error is that of the first, unless the second one shows that the
+// endpoint has it.
+func (a *alternative) streamSecond(ctx context.Context, second Model, other bool, req Request, first error, yield func(Chunk, error) bool) {
 	begun := false
-	for c, err := range a.other.Stream(ctx, req) {
+	for c, err := range second.Stream(ctx, req) {
 		if err != nil && !begun {
+			switch fault.KindOf(err) {
+			case fault.Unauthenticated, fault.Denied, fault.RateLimited:
+				first = err
+			}
 			yield(Chunk{}, first)
 			return
 		}
 		if !begun {
 			begun = true
-			a.learned.setOtherAPI()
+			a.learned.update(func(f *Facts) { f.OtherAPI = other })
 		}
 		if !yield(c, err) {
 			return
@@ -83,7 +92,3 @@ func refusesAPI(err error) bool {
 
 // suggestsOtherAPI reports whether a refusal recommends one of OpenAI's two APIs.
 func suggestsOtherAPI(message string) bool { return otherAPI().MatchString(message) }
-
-func (l *Learned) setOtherAPI() {
-	l.update(func(f *Facts) { f.OtherAPI = true })
-}

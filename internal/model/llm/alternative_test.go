@@ -69,6 +69,25 @@ func TestTheOtherAPIIsLearnedFromARefusal(t *testing.T) {
 		if first.calls != calls || learned.Facts().OtherAPI != c.other {
 			t.Errorf("status %d: the first API was called %d times, learned %v: %s", c.status, first.calls, learned.Facts().OtherAPI, c.body)
 		}
+		// A change of the configuration or of the endpoint may make the other API the wrong one.
+		other := &llm.Learned{}
+		for range llm.Alternative(&oneAPI{refusal: fault.Wrap(fault.NotFound, &llm.ProviderError{Status: 404}, "no")}, &oneAPI{}, other).Stream(t.Context(), llm.Request{}) {
+		}
+		first, second = &oneAPI{}, &oneAPI{refusal: f}
+		for _, err := range llm.Alternative(first, second, other).Stream(t.Context(), llm.Request{}) {
+			if (err == nil) != c.other || other.Facts().OtherAPI == c.other {
+				t.Errorf("status %d, the other API first: %v, learned %v: %s", c.status, err, other.Facts().OtherAPI, c.body)
+			}
+		}
+		// If the second one has the API and refuses something else, people see that.
+		for _, kind := range []fault.Kind{fault.Unauthenticated, fault.Denied, fault.RateLimited} {
+			want := fault.New(kind, "no")
+			for _, err := range llm.Alternative(&oneAPI{refusal: f}, &oneAPI{refusal: want}, &llm.Learned{}).Stream(t.Context(), llm.Request{}) {
+				if (err == error(want)) != c.other {
+					t.Errorf("status %d, then %s: %v", c.status, kind, err)
+				}
+			}
+		}
 		// If both refuse, people see the refusal of the API that was chosen.
 		both := llm.Alternative(&oneAPI{refusal: f}, &oneAPI{refusal: fault.New(fault.NotFound, "no such route")}, &llm.Learned{})
 		for _, err := range both.Stream(t.Context(), llm.Request{}) {
