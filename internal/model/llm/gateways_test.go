@@ -65,6 +65,18 @@ func TestRefusalsThroughGateways(t *testing.T) {
 			413, `{"error":{"message":" (request id: 2026120113342458829800580262859)","type":"upstream_error","param":"413","code":"bad_response_status_code"}}`,
 			fault.Invalid, "if a proxy limits bodies (nginx: client_max_body_size), raise its limit.",
 		},
+		"Claude Code Router, an error in a stream": {
+			0, `{"type":"error","message":{"type":"api_error","message":"{\"message\":\"The server had an error processing your request.\",\"type\":\"server_error\",\"code\":500}"}}`,
+			fault.Unavailable, "Acme has trouble at the moment: The server had an error processing your request.",
+		},
+		"FastAPI": {
+			400, `{"detail":{"error":"chat_completion: Invalid model name passed in model=nosuch"}}`,
+			fault.Invalid, "Acme did not accept the request: chat_completion: Invalid model name passed in model=nosuch.",
+		},
+		"Vercel, an error in a stream": {
+			0, `{"id":"gen","object":"chat.completion.chunk","model":"qwen","error":{"code":"error","message":"Stream error occurred","name":"AI_TypeValidationError","value":{"error_type":"validation_error","error_message":"{\"error\":{\"message\":\"This model's maximum context length is 40960 tokens. However, you requested 100 output tokens and your prompt contains at least 40861 input tokens\"}}"}}}`,
+			fault.Invalid, "and your prompt contains at least 40861 input tokens. If the model accepts more, set contextTokens of the model under models.",
+		},
 		"Portkey, no provider": {
 			400, `{"status":"failure","message":"Either x-portkey-config or x-portkey-provider header is required"}`,
 			fault.Invalid, "Acme did not accept the request: Either x-portkey-config or x-portkey-provider header is required.",

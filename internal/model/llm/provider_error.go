@@ -49,6 +49,7 @@ func (e *ProviderError) IsZero() bool { return *e == ProviderError{} }
 //	{"error": "message"}, {"errors": [{"message"}]}, {"detail": [{"loc", "msg"}]}
 //	{"object": "error", "message", "code"}, {"code", "message"}, {"code", "msg"}
 //	{"error_code", "error_msg"}, {"base_resp": {"status_code", "status_msg"}}, {"html-message"}
+//	{"message": {"type", "message"}}, {"detail": {"error"}}
 //
 // a list around one of them, and one of them as text inside the message of another one. The
 // result is zero if the data has none of them.
@@ -82,6 +83,11 @@ func parseError(data []byte, depth int) ProviderError {
 	}
 	if e.Message == "" {
 		e.setMessage(cmp.Or(firstMessage(outer["errors"]), firstMessage(outer["detail"]), text(outer["detail"]), text(outer["msg"]), text(outer["html-message"])), depth)
+	}
+	for _, name := range []string{"message", "detail"} { // Claude Code Router, FastAPI
+		if e.Message == "" && object(outer[name]) != nil {
+			e.take(parseError(outer[name], depth-1), "")
+		}
 	}
 	if base := object(outer["base_resp"]); number(base["status_code"]) > 0 && e.Message == "" { // MiniMax
 		e.Code = string(base["status_code"])
@@ -216,6 +222,11 @@ func parseErrorObject(fields map[string]json.RawMessage, depth int) ProviderErro
 	e.Code = cmp.Or(e.Code, text(details["error_code"])) // Anthropic
 	e.addGoogleDetails(fields["details"])
 	e.addMetadata(object(fields["metadata"]), depth)
+	if raw := text(object(fields["value"])["error_message"]); raw != "" { // Vercel's gateway
+		upstream := ProviderError{}
+		upstream.setMessage(raw, depth-1)
+		e.take(upstream, e.Message)
+	}
 	e.RetryAfter = max(e.RetryAfter, bodyRetryAfter(fields, time.Now()), sentenceRetryAfter(e.Message, time.Now()))
 	e.DailyQuota = e.DailyQuota || longQuota().MatchString(e.Message)
 	e.NeverToday = e.NeverToday || neverToday().MatchString(e.Message)
