@@ -125,9 +125,13 @@ func NewToolCall(id, name, input string) chat.Part {
 	return part
 }
 
+// maxCandidates bounds the texts that may be meant as an input.
+const maxCandidates = 8
+
 // inputCandidates returns the texts that may be meant as the input: the text itself, the
-// content of a string (some servers encode twice), and the object after an empty one
-// (some servers send {} before the first delta).
+// content of a string (some servers encode twice), the object after an empty one
+// (some servers send {} before the first delta), and the object after its own beginning (parsers
+// of vLLM end a stream with the whole input, vllm#42167 and #51697).
 func inputCandidates(input string) []string {
 	out := []string{input}
 	var inner string
@@ -136,6 +140,11 @@ func inputCandidates(input string) []string {
 	}
 	if rest, ok := strings.CutPrefix(strings.TrimSpace(input), "{}"); ok && rest != "" {
 		out = append(out, rest)
+	}
+	for i := 1; i <= len(input)/2 && len(out) < maxCandidates; i++ {
+		if input[i] == '{' && strings.HasPrefix(input[i:], input[:i]) {
+			out = append(out, input[i:])
+		}
 	}
 	return out
 }
