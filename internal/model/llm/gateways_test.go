@@ -77,6 +77,14 @@ func TestRefusalsThroughGateways(t *testing.T) {
 			0, `{"id":"gen","object":"chat.completion.chunk","model":"qwen","error":{"code":"error","message":"Stream error occurred","name":"AI_TypeValidationError","value":{"error_type":"validation_error","error_message":"{\"error\":{\"message\":\"This model's maximum context length is 40960 tokens. However, you requested 100 output tokens and your prompt contains at least 40861 input tokens\"}}"}}}`,
 			fault.Invalid, "and your prompt contains at least 40861 input tokens. If the model accepts more, set contextTokens of the model under models.",
 		},
+		"one-api, an unknown model": {
+			503, `{"error":{"message":"当前分组 default 下对于模型 nosuch 无可用渠道 (request id: 2026)","type":"one_api_error"}}`,
+			fault.NotFound, "无可用渠道 (request id: 2026). Check the name of the model, and the channels of the gateway.",
+		},
+		"new-api, an unknown model": {
+			503, `{"error":{"code":"model_not_found","message":"No available channel for model nosuch under group default (distributor)","type":"new_api_error"}}`,
+			fault.NotFound, "Acme has no channel for the model m: No available channel for model nosuch under group default (distributor). Check the name of the model, and the channels of the gateway.",
+		},
 		"Portkey, no provider": {
 			400, `{"status":"failure","message":"Either x-portkey-config or x-portkey-provider header is required"}`,
 			fault.Invalid, "Acme did not accept the request: Either x-portkey-config or x-portkey-provider header is required.",
