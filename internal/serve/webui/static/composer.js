@@ -3,6 +3,7 @@
 
 import { together } from './drafts.js';
 import { el } from './element.js';
+import { composing } from './keys.js';
 import { dictate } from './voice.js';
 
 const mostFiles = 20;
@@ -33,7 +34,7 @@ export class Composer {
       this.submit();
     });
     this.text.addEventListener('keydown', (e) => {
-      if (e.key === 'Enter' && !e.shiftKey && !e.isComposing && !e.altKey && !fingers.matches) {
+      if (e.key === 'Enter' && !e.shiftKey && !composing(e) && !e.altKey && !fingers.matches) {
         e.preventDefault();
         this.submit();
       }

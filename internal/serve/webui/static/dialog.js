@@ -1,5 +1,7 @@
 // The dialog of the page: it asks for confirmation or for a line of text.
 
+import { composing } from './keys.js';
+
 const get = (id) => document.getElementById(id);
 
 let decide = () => {};
@@ -75,7 +77,7 @@ get('ask').addEventListener('submit', (e) => decide(e.submitter?.value === 'yes'
 get('ask').addEventListener('cancel', () => decide(null));
 for (const id of ['ask-field', 'ask-model']) {
   get(id).addEventListener('keydown', (e) => {
-    if (e.key !== 'Enter') return;
+    if (e.key !== 'Enter' || composing(e)) return;
     e.preventDefault();
     get('ask-yes').click();
   });

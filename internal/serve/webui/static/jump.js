@@ -1,6 +1,7 @@
 // The dialog that jumps: it finds conversations, views, and actions by words.
 
 import { el } from './element.js';
+import { composing } from './keys.js';
 
 const most = 50;
 
@@ -44,9 +45,10 @@ export class Jump {
   }
 
   key(e) {
+    if (composing(e)) return; // the arrows choose among the words of the input method
     const to = { ArrowDown: this.at + 1, ArrowUp: this.at - 1 }[e.key];
     if (to !== undefined) this.mark(to);
-    else if (e.key === 'Enter' && !e.isComposing) this.run(this.at);
+    else if (e.key === 'Enter') this.run(this.at);
     else return;
     e.preventDefault();
   }

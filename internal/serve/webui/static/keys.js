@@ -50,13 +50,18 @@ export function showHelp() {
   dialog.showModal();
 }
 
+// composing reports whether a key belongs to an input method, such as the Enter that accepts Japanese
+// words. Safari ends the composition before it reports that key, so only its code, 229, tells
+// (WebKit bug 165004).
+export const composing = (e) => e.isComposing || e.keyCode === 229;
+
 const writes = (node) => Boolean(node?.closest?.('input, textarea, select, [contenteditable]'));
 
 // listen calls the actions of the shortcuts: jump(), begin(), stop(), and last(). stop and last
 // return false if there is nothing to do.
 export function listen({ jump, begin, stop, last }) {
   addEventListener('keydown', (e) => {
-    if (e.isComposing || e.defaultPrevented || document.querySelector('dialog[open]')) return;
+    if (composing(e) || e.defaultPrevented || document.querySelector('dialog[open]')) return;
     const held = apple ? e.metaKey && !e.ctrlKey : e.ctrlKey && !e.metaKey;
     const key = e.key.toLowerCase();
     if (held && !e.altKey && key === 'k' && !e.shiftKey) jump();

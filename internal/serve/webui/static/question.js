@@ -2,6 +2,7 @@
 
 import { el } from './element.js';
 import { whole } from './format.js';
+import { composing } from './keys.js';
 
 const titles = {
   '': 'Paused at a limit. Lilac waits for your answer',
@@ -35,7 +36,7 @@ export function questionOf(paused, answer) {
   if (paused.kind === 'question') {
     const reply = el('input', { type: 'text', 'aria-label': 'Your answer', placeholder: 'Your answer', maxLength: 8000 });
     const send = el('button', { type: 'button', className: 'pill strong', onclick: () => reply.value.trim() && busy({ answer: 'reply', reply: reply.value.trim() }) }, 'Answer');
-    reply.addEventListener('keydown', (e) => { if (e.key === 'Enter' && !e.isComposing) send.click(); });
+    reply.addEventListener('keydown', (e) => { if (e.key === 'Enter' && !composing(e)) send.click(); });
     buttons.push(reply, send);
     body.push(el('p', { className: 'asked' }, paused.question));
   }

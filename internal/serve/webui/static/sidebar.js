@@ -1,6 +1,7 @@
 // The sidebar: the list of conversations and links to the other views.
 
 import { arrange, el } from './element.js';
+import { composing } from './keys.js';
 
 export class Sidebar {
   // hooks: remove(session), rename(session), begin(), older().
@@ -17,7 +18,7 @@ export class Sidebar {
     get('search').addEventListener('submit', () => this.open(false));
     get('new').addEventListener('click', () => hooks.begin());
     addEventListener('keydown', (e) => {
-      if (e.key === 'Escape' && this.side.classList.contains('open') && !e.target.closest?.('dialog')) this.open(false);
+      if (e.key === 'Escape' && !composing(e) && this.side.classList.contains('open') && !e.target.closest?.('dialog')) this.open(false);
     });
     swipe(document, (right) => getComputedStyle(this.opener).display !== 'none' && this.open(right));
     this.list.addEventListener('keydown', (e) => this.move(e));
