@@ -17,9 +17,9 @@ import (
 )
 
 // The folder static is the page; katex has the files of the npm package katex that it uses, the
-// largest of them packed, because they are in the program.
+// texts packed, because they are in the program.
 //
-//go:embed static katex/katex.min.js.gz katex/katex.min.css katex/fonts
+//go:embed static katex/katex.min.js.gz katex/katex.min.css.gz katex/fonts
 var files embed.FS
 
 // policy allows the page to load only its own files. Images may also be pictures that
