@@ -28,7 +28,7 @@ func ListModels(ctx context.Context, cfg *config.Config, provider string) ([]lis
 	if !ok {
 		return nil, fault.New(fault.NotFound, "There is no provider %s.", provider)
 	}
-	endpoint := listing.Endpoint{Anthropic: p.Type == config.Anthropic, BaseURL: p.BaseURL, Key: p.APIKey.Reveal(), Headers: cfg.ListHeader(provider)}
+	endpoint := listing.Endpoint{Anthropic: p.Type == config.Anthropic, BaseURL: p.BaseURL, Key: p.APIKey.Reveal(), Headers: config.ListHeader(cfg, provider)}
 	if transport := signed(config.ModelChoice{Auth: p.Auth}); transport != nil {
 		endpoint.Key, endpoint.Client = "", &http.Client{Transport: transport}
 	}
@@ -39,7 +39,7 @@ func ListModels(ctx context.Context, cfg *config.Config, provider string) ([]lis
 	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
 		return nil, fault.New(fault.Unauthenticated, "%s does not accept the key. Check %s.", answer.Host, config.KeySetting(provider))
 	case answer.Status != http.StatusOK:
-		return nil, fault.New(fault.Unavailable, "%s lists no models: it answers with status %d%s.", answer.Host, answer.Status, colon(answer.Reason))
+		return nil, fault.New(fault.Unavailable, "%s lists no models: it answers with status %d%s.", answer.Host, answer.Status, colon(llm.Sentence(answer.Status, answer.Header, answer.Refusal)))
 	case answer.List && len(answer.Models) == 0:
 		return nil, fault.New(fault.NotFound, "%s offers no models. Load one into it; for Ollama: ollama pull NAME.", answer.Host)
 	case len(answer.Models) == 0:

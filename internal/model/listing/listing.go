@@ -1,6 +1,7 @@
 package listing
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/model/llm"
 )
 
 const (
@@ -23,9 +23,8 @@ const (
 	maxList = 4 << 20
 	// maxModels bounds the number of models of one endpoint.
 	maxModels = 10_000
-	// maxRefusal bounds how much of a refusal is read, in bytes, and maxReason its sentence, in
-	// characters.
-	maxRefusal, maxReason = 64 << 10, 200
+	// maxRefusal bounds how much of a refusal is read, in bytes.
+	maxRefusal = 64 << 10
 )
 
 // An Endpoint is an address that offers models.
@@ -57,8 +56,9 @@ type Answer struct {
 	Models []Model
 	// List reports that the body is a list. That of a new Ollama is empty.
 	List bool
-	// Reason is the sentence of a refusal, or "".
-	Reason string
+	// Header is that of the response, and Refusal the body of one that is no list, without the key.
+	Header  http.Header
+	Refusal []byte
 }
 
 // Has reports whether the endpoint offers a model, perhaps under a name with a date, or with the tag
@@ -97,11 +97,13 @@ func Ask(ctx context.Context, e Endpoint) (Answer, error) {
 		return Answer{}, fault.Wrap(fault.Unavailable, err, "Lilac cannot reach %s: %v", req.URL.Host, err)
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read
-	out := Answer{Host: req.URL.Host, Status: res.StatusCode}
+	out := Answer{Host: req.URL.Host, Status: res.StatusCode, Header: res.Header}
 	out.Date, _ = http.ParseTime(res.Header.Get("Date")) // zero if there is none
 	if res.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // a cut body says enough
-		out.Reason = e.reason(llm.Refusal(res.StatusCode, res.Header, body, time.Now()).Message)
+		out.Refusal, _ = io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // a cut body says enough
+		if e.Key != "" {
+			out.Refusal = bytes.ReplaceAll(out.Refusal, []byte(e.Key), []byte("***"))
+		}
 		return out, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxList))
@@ -110,15 +112,6 @@ func Ask(ctx context.Context, e Endpoint) (Answer, error) {
 	}
 	out.Models, out.List = parse(data)
 	return out, nil
-}
-
-// reason makes the sentence of a refusal fit for people: on one line, and without the key.
-func (e Endpoint) reason(sentence string) string {
-	if e.Key != "" {
-		sentence = strings.ReplaceAll(sentence, e.Key, "***")
-	}
-	runes := []rune(strings.TrimRight(strings.Join(strings.Fields(sentence), " "), "."))
-	return string(runes[:min(len(runes), maxReason)])
 }
 
 func (e Endpoint) url() (string, error) {

@@ -43,6 +43,17 @@ func Refusal(status int, header http.Header, body []byte, now time.Time) Provide
 	return e
 }
 
+// maxSentence bounds the sentence of a refusal, in characters.
+const maxSentence = 200
+
+// Sentence returns the sentence of an HTTP response whose status is not 200 on one line, without a
+// stop at its end.
+func Sentence(status int, header http.Header, body []byte) string {
+	words := strings.Fields(Refusal(status, header, body, time.Now()).Message)
+	runes := []rune(strings.TrimRight(strings.ToValidUTF8(strings.Join(words, " "), "\uFFFD"), "."))
+	return string(runes[:min(len(runes), maxSentence)])
+}
+
 // unframed returns the data of the event that some servers send a refusal as.
 func unframed(body []byte) []byte {
 	trimmed := bytes.TrimSpace(body)

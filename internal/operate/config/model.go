@@ -164,7 +164,7 @@ func (m ModelChoice) Header() http.Header {
 
 // ListHeader returns the headers of a request for the list of a provider's models: those of its
 // first model that has any, because some gateways answer nothing without them.
-func (c *Config) ListHeader(provider string) http.Header {
+func ListHeader(c *Config, provider string) http.Header {
 	for _, ref := range slices.Sorted(maps.Keys(c.Models)) {
 		if of, _, _ := strings.Cut(ref, "/"); of == provider && len(c.Models[ref].Headers) > 0 {
 			return ModelChoice{Options: c.Models[ref]}.Header()
