@@ -104,7 +104,7 @@ func (w *Endpoint) classify(e ProviderError, status int) (kind fault.Kind, code,
 		return say(fault.Denied, "", "%s does not let this API key use the model %s%s", w.Vendor, w.Model, quoted)
 	case lacksTools().MatchString(e.Message):
 		return say(fault.Invalid, "", "The model %s at %s cannot call tools, which the agent needs%s Choose another model.", w.Model, w.Vendor, quoted)
-	case noChannel().MatchString(e.Message):
+	case strings.Contains(e.Message, "无可用渠道") || strings.Contains(e.Message, "No available channel for model"): // one-api, new-api
 		return say(fault.NotFound, "", "%s has no channel for the model %s%s Check the name of the model, and the channels of the gateway.", w.Vendor, w.Model, quoted)
 	case status == http.StatusNotFound && ollamaLacks().MatchString(e.Message):
 		return say(fault.NotFound, "", "%s does not have the model %s%s To load it into Ollama, run \"ollama pull %s\".", w.Vendor, w.Model, quoted, w.Model)
@@ -125,10 +125,8 @@ func (w *Endpoint) classify(e ProviderError, status int) (kind fault.Kind, code,
 }
 
 var (
-	// lacksTools matches the refusals of Ollama, OpenRouter, and Groq, ollamaLacks that of Ollama, and
-	// noChannel those of one-api and new-api, with status 503.
+	// lacksTools matches the refusals of Ollama, OpenRouter, and Groq, and ollamaLacks that of Ollama.
 	lacksTools  = lazyregexp.New(`(?i)does not support tools|support tool use|tool calling.{0,3} is not supported with`)
-	noChannel   = lazyregexp.New(`(?i)无可用渠道|no available channels? for model`)
 	ollamaLacks = lazyregexp.New(`^model ['"].+['"] not found`)
 )
 

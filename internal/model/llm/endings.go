@@ -1,7 +1,5 @@
 package llm
 
-import "crypto/sha256"
-
 // maxCut bounds the answers that were cut and are remembered.
 const maxCut = 256
 
@@ -12,11 +10,11 @@ const maxCut = 256
 // call and no answer.
 type endings struct {
 	reasoned bool // the host has sent a reason
-	cut      map[[sha256.Size]byte]bool
+	cut      map[string]bool
 }
 
 // EndsWithReason records that the answer to the call with this hash had a reason for its end.
-func (l *Learned) EndsWithReason(call [sha256.Size]byte) {
+func (l *Learned) EndsWithReason(call string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endings.reasoned = true
@@ -25,7 +23,7 @@ func (l *Learned) EndsWithReason(call [sha256.Size]byte) {
 
 // EndsWithout reports whether the answer to a call is complete although it had no reason for its
 // end. broken means that one of its tool calls is not.
-func (l *Learned) EndsWithout(call [sha256.Size]byte, broken bool) bool {
+func (l *Learned) EndsWithout(call string, broken bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &l.endings
@@ -34,7 +32,7 @@ func (l *Learned) EndsWithout(call [sha256.Size]byte, broken bool) bool {
 		return true
 	}
 	if e.cut == nil || len(e.cut) >= maxCut {
-		e.cut = map[[sha256.Size]byte]bool{}
+		e.cut = map[string]bool{}
 	}
 	e.cut[call] = true
 	return false

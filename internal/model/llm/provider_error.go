@@ -120,11 +120,9 @@ func (e *ProviderError) setMessage(message string, depth int) {
 }
 
 var (
-	// webPage matches a web page in a sentence, also as the field of an object (Portkey), and
-	// stackTrace the lines that JavaScript adds to an error.
-	webPage    = lazyregexp.New(`(?is)(?:\{\s*"[\w-]+"\s*:\s*")?(?:<!doctype|<html|<head>|<body).*`)
-	pageTitle  = lazyregexp.New(`(?is)<title>\s*([^<]*)`)
-	stackTrace = lazyregexp.New(`(?s)\n\s+at .*`)
+	// webPage matches a web page in a sentence, also as the field of an object (Portkey).
+	webPage   = lazyregexp.New(`(?is)(?:\{\s*"[\w-]+"\s*:\s*")?(?:<!doctype|<html|<head>|<body).*`)
+	pageTitle = lazyregexp.New(`(?is)<title>\s*([^<]*)`)
 )
 
 // withoutNoise replaces a web page in the sentence of a gateway by its title, and removes stack
@@ -137,7 +135,8 @@ func withoutNoise(message string) string {
 		}
 		message = strings.TrimRight(strings.TrimSuffix(message, page)+title, " :-\n")
 	}
-	return stackTrace().ReplaceAllString(message, "")
+	message, _, _ = strings.Cut(message, "\n    at ") // JavaScript
+	return message
 }
 
 // take adds the error of an upstream provider, with the gateway's words before it.

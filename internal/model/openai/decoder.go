@@ -37,7 +37,7 @@ type decoder struct {
 	deltas         bool   // the server sends deltas with content
 	terminated     bool   // the stream had its end marker
 	learned        *llm.Learned
-	call           [sha256.Size]byte // the hash of the body of the call
+	call           string // the hash of the body of the call
 }
 
 // stream is text that arrives in pieces.
@@ -50,7 +50,7 @@ type stream struct {
 // ids: a repeated step gets the same ids.
 func newDecoder(out *llm.Output, body []byte, req llm.Request, source string, learned *llm.Learned) *decoder {
 	seed := sha256.Sum256(body)
-	d := &decoder{out: out, source: source, mayFail: !tooManyFailedCalls(req.Messages), unknown: map[string]json.RawMessage{}, learned: learned, call: seed}
+	d := &decoder{out: out, source: source, mayFail: !tooManyFailedCalls(req.Messages), unknown: map[string]json.RawMessage{}, learned: learned, call: string(seed[:])}
 	d.calls = calls{seed: seed[:], emit: out.Emit, known: map[string]bool{}}
 	for _, t := range req.Tools {
 		d.calls.known[t.Name] = true
