@@ -73,6 +73,34 @@ func TestAFirstMessageThatCannotBeSentComesBackToANewConversation(t *testing.T) 
 	p.Until("it is there again", written("my secret"))
 }
 
+// The message box shows all lines of a draft also after the window became narrower, the text larger, or
+// a message came back while another view was shown.
+func TestTheMessageBoxShowsTheWholeDraft(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	f := newFake(t)
+	p := webuitest.Open(t, "about:blank", 1000, 700)
+	p.Before(gateJS, f.url(""))
+	f.streaming()
+	const whole = "(({ clientHeight, scrollHeight }) => clientHeight > 20 && clientHeight >= scrollHeight)(document.getElementById('text'))"
+	p.Do(chromedp.Focus("#text"), chromedp.SendKeys("#text", strings.Repeat("some words ", 3)))
+	p.Until("the box has one line", whole+" && document.getElementById('text').clientHeight < 50")
+	p.Resize(390, 700)
+	p.Until("it has more lines", whole+" && document.getElementById('text').clientHeight > 50")
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.documentElement.dataset.text = 'largest'"))
+	p.Until("it has room for larger ones", whole+" && document.getElementById('text').clientHeight > 70")
+
+	made := shut(p, "POST /sessions$", false)
+	p.Press("Enter")
+	p.To("#/health")
+	p.Shows("#title", "Health")
+	f.set(func() { f.signedOut = true })
+	made.release()
+	p.Until("the message came back", "document.getElementById('text').value")
+	p.To("#/")
+	p.Until("it is shown", whole)
+}
+
 // The stop button stops the request that is shown when the user presses it, however late the server
 // receives the call.
 func TestStopNamesTheRequestThatIsShown(t *testing.T) {

@@ -41,6 +41,9 @@ export class Composer {
     });
     fingers.addEventListener('change', () => this.label());
     this.text.addEventListener('input', () => this.grow());
+    // The lines of the text also change with the width and the font, and a hidden box has no height. A
+    // frame later, because a change during the report would be an error.
+    new ResizeObserver(() => requestAnimationFrame(() => this.grow())).observe(this.text);
     this.modes.addEventListener('change', () => this.label());
     this.stopButton.addEventListener('click', () => hooks.stop());
     get('attach').addEventListener('click', () => this.picker.click());
