@@ -138,6 +138,8 @@ func TestHostileFormulasAreHarmless(t *testing.T) {
 	p.Until("nothing is huge", "[...document.querySelectorAll('.md .katex *')].every(e => e.getBoundingClientRect().width < 2000 && e.getBoundingClientRect().height < 2000)")
 	// What stands outside of the answer is clipped.
 	p.Until("nothing covers the rest", "getComputedStyle(document.querySelector('.md')).overflow === 'clip'")
+	// The outline of a block that has the focus is 2 pixels wide, at a distance of 2, and not clipped.
+	p.Until("outlines have space", "(({ left, right, top }, inner) => inner.left - left >= 4 && right - inner.right >= 4 && inner.top - top >= 4)(document.querySelector('.md').getBoundingClientRect(), document.querySelector('.md > p').getBoundingClientRect())")
 }
 
 // A formula that is wider than the screen scrolls, with the keyboard, too, and the page stays as it is.
