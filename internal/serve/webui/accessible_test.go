@@ -118,6 +118,24 @@ func TestViewsFitASmallScreen(t *testing.T) {
 	})
 }
 
+// Safari on a phone enlarges the page when a field whose font has less than 16 pixels gets the focus.
+func TestFieldsOnATouchscreenDoNotEnlargeThePage(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	const small = "[...document.querySelectorAll('input, select, textarea')].filter((e) => parseFloat(getComputedStyle(e).fontSize) < 16).map((e) => e.id || e.name || e.type)"
+	inEveryView(t, 390, func(p *webuitest.Tab, name string) {
+		p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true})
+			return err
+		}))
+		p.Do(chromedp.Evaluate[chromedp.Void]("document.documentElement.dataset.text = 'small'"))
+		p.Until("it is a touchscreen", "matchMedia('(pointer: coarse)').matches")
+		if got := webuitest.Eval[[]string](p, small); len(got) > 0 {
+			t.Errorf("%s: these fields have a small font: %q", name, got)
+		}
+	})
+}
+
 // On a wide screen, a view is a centered column, and everything in it starts at the same left edge.
 func TestViewsAreAlignedLeft(t *testing.T) {
 	effort.SkipDetail(t)
