@@ -49,6 +49,33 @@ func TestThePageStaysAtTheEndWhenAPictureArrives(t *testing.T) {
 	p.Until("who goes up stays there", "!document.getElementById('latest').hidden")
 }
 
+// A trackpad and a finger move the text pixel by pixel. The first of them already keeps an answer that
+// grows from moving the text back to the end, or nobody could scroll up.
+func TestAFewPixelsUpLeaveTheEnd(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	f, p := talk(t)
+	f.long(40)
+	p.Do(chromedp.Reload())
+	const (
+		left   = "(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)(document.getElementById('scroll'))"
+		follow = "document.getElementById('latest').hidden"
+	)
+	longer := chromedp.Evaluate[chromedp.Void]("document.getElementById('transcript').append(Object.assign(document.createElement('div'), { id: 'more', textContent: 'more' })); 0")
+	p.Until("it is at the end", "document.getElementById('scroll').scrollTop > 0 && "+left+" < 1")
+	p.Do(longer)
+	p.Until("it is at the end of a longer text", "document.getElementById('more') && "+left+" < 1")
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('more').remove(); requestAnimationFrame(() => requestAnimationFrame(() => { window.shorter = true; })); 0"))
+	p.Until("it follows a shorter text", "window.shorter && "+follow+" && "+left+" < 1")
+
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('scroll').scrollTop -= 8"))
+	p.Until("it does not follow", "!("+follow+")")
+	p.Do(longer)
+	p.Until("the text stays where it is", "document.getElementById('more') && "+left+" > 8")
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('scroll').scrollTop += 4"))
+	p.Until("near the end, it follows again", follow)
+}
+
 // Streamed code is appended directly after the code before it, even before it is rendered.
 func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
 	effort.SkipDetail(t)

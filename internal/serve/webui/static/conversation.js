@@ -525,10 +525,12 @@ export class Conversation {
     const { scroll } = this;
     scroll.addEventListener('scroll', () => {
       if (!scroll.clientHeight) return; // hidden behind another view
-      // Only a person scrolls up; the end also moves away when a picture loads.
+      // Only a person scrolls up, with a trackpad or a finger pixel by pixel; the end also moves away when
+      // a picture loads. A page that became shorter moves up, too, but then the end is in view.
       const up = scroll.scrollTop < this.place;
+      const left = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight;
       this.place = scroll.scrollTop;
-      this.stick = this.transcript.atEnd && ((this.stick && !up) || scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60);
+      this.stick = this.transcript.atEnd && (up ? left < 1 : this.stick || left < 60);
       get('latest').hidden = this.stick;
       if (this.id && !this.stick) this.atEnds();
     }, { passive: true });
