@@ -84,8 +84,9 @@ func (s *server) startProcess(ctx context.Context, stop context.CancelCauseFunc)
 	go func() {
 		defer close(p.done)
 		p.result, p.err = s.o.Sandbox.Run(ctx, command, policy)
+		_ = messages.flush() // before unblock: nobody may read it anymore
 		unblock()
-		_, _, _, _ = messages.flush(), output.Close(), input.Close(), write.Close()
+		_, _, _ = output.Close(), input.Close(), write.Close()
 		closeGate()
 	}()
 	return p, nil

@@ -199,9 +199,9 @@ func (c *Companion) keep(ctx context.Context, link string, fn func(ctx context.C
 	}
 }
 
-// setTrouble records what is wrong with a subject, or that nothing is. A subject is logged
-// once in a while, because a proxy may close connections, and another program may add
-// entries that cannot be used, without end.
+// setTrouble records the trouble of a subject, or with nil its end. It logs a subject's troubles
+// at most once per logEvery, because a proxy may close connections, and another program may
+// add entries that cannot be used, without end.
 func (c *Companion) setTrouble(subject string, err error) {
 	text, now := troubleText(err), time.Now()
 	c.mu.Lock()

@@ -21,7 +21,8 @@ const (
 	// all, in one exchange.
 	appendMax  = 256
 	roundBytes = 4 << 20
-	// leastBytes is what remains of roundBytes when exchanges take too long.
+	// leastBytes is the minimum to which the limit of an exchange shrinks, in bytes, when
+	// exchanges take too long.
 	leastBytes = 32 << 10
 	// gatherFor is the pause after an exchange, in which further events come together: an
 	// exchange for each event would cost twenty times as much.

@@ -47,7 +47,8 @@ func LockDir(path string) (*os.File, error) {
 	return dir, nil
 }
 
-// SyncDir waits until what was created, renamed, or removed in a directory is on the disk.
+// SyncDir waits until the changes of a directory's entries (files that were created, renamed, or
+// removed) are on the disk.
 func SyncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

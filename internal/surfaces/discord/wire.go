@@ -43,7 +43,7 @@ type wireAttachment struct {
 	Filename string `json:"filename"`
 	// Title is the name without its ending if Filename lacks some of its characters.
 	Title string `json:"title"`
-	// Description is what people who cannot see the file are told ("alt text").
+	// Description describes the file to people who cannot see it ("alt text").
 	Description string `json:"description"`
 	ContentType string `json:"content_type"`
 	Size        int64  `json:"size"`
