@@ -170,8 +170,12 @@ func TestWhatTheServerForbids(t *testing.T) {
 		"user commands on >pw ~lilac:* resetchannels -@all +@read +@write +@connection +info",
 		`rename-command XINFO ""`,
 	}})
-	for user, want := range map[string]string{"reads": "can't run this command", "commands": "run the 'eval' command"} {
-		if _, err := companion.Inspect(t.Context(), companion.Options{URL: "redis://" + user + ":pw@" + server.Addr}); err == nil || !strings.Contains(err.Error(), want) {
+	for user, reason := range map[string]string{
+		"reads":    "run (this command|the '[a-z]+' command)", // Redis 7.0 does not name a script's command
+		"commands": "run the 'eval' command",
+	} {
+		want := regexp.MustCompile("does not let the user in bus.url do what is needed: .*" + reason + ".* Allow it with ACL SETUSER.$")
+		if _, err := companion.Inspect(t.Context(), companion.Options{URL: "redis://" + user + ":pw@" + server.Addr}); err == nil || !want.MatchString(err.Error()) {
 			t.Errorf("%s: %v", user, err)
 		}
 	}

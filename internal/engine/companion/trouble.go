@@ -40,11 +40,13 @@ func (o Options) explain(err error) error {
 
 // explainReply returns the error for an error reply.
 func (o Options) explainReply(reply string) error {
+	// Valkey says this where Redis 7.0 says "The user executing the script …".
+	reply, inScript := strings.CutPrefix(reply, "ACL failure in script: ")
 	code, _, _ := strings.Cut(reply, " ")
 	if why, ok := advice[code]; ok {
 		return fault.New(fault.Unavailable, "Redis at %s cannot do its work: %s.", Server(o.URL), why)
 	}
-	if code == "NOPERM" || strings.HasPrefix(reply, "The user executing the script") {
+	if inScript || code == "NOPERM" || strings.HasPrefix(reply, "The user executing the script") {
 		return fault.New(fault.Unavailable, "Redis at %s does not let the user in bus.url do what is needed: %s. Allow it with ACL SETUSER.", Server(o.URL), brief(reply))
 	}
 	hint := ""
