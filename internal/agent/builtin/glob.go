@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 //go:embed glob.md
@@ -84,7 +85,7 @@ func (w *workspace) glob(ctx context.Context, in globInput) (tool.Result, error)
 	if err != nil {
 		return tool.Result{}, w.explain(err, cmp.Or(dir, "."))
 	}
-	slices.SortFunc(all, func(a, b found) int {
+	order.By(all, func(a, b found) int {
 		return cmp.Or(b.time.Compare(a.time), cmp.Compare(a.path, b.path))
 	})
 	return tool.Result{Text: globResult(all, cmp.Or(in.Limit, globLimit), complete)}, nil

@@ -18,6 +18,7 @@ import (
 	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 	"lilac/internal/foundation/text"
 )
 
@@ -194,7 +195,7 @@ func listDir(dir *os.File, rel string) (string, error) {
 	}
 	more := len(entries) > readEntries
 	entries = entries[:min(len(entries), readEntries)]
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	order.By(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is a directory:\n", rel)
 	for _, e := range entries {

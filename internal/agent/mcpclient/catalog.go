@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/order"
 	"lilac/internal/foundation/text"
 )
 
@@ -102,7 +103,7 @@ func list(ctx context.Context, name string, session *mcp.ClientSession, without 
 		}
 		params = &mcp.ListToolsParams{Cursor: result.NextCursor}
 	}
-	slices.SortFunc(out.Tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	order.By(out.Tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
 	if n := len(dropped); n > 0 {
 		out.dropped = fmt.Sprintf("%d tools are left out, because their names or sizes are not allowed: %s", n, strings.Join(dropped[:min(n, 5)], ", "))
 	}

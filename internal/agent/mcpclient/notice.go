@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"lilac/internal/foundation/order"
 )
 
 // Kind is the subject of an announcement.
@@ -75,7 +77,7 @@ func (n *notices) take() (out []Notice) {
 		out = append(out, Notice{Kind: key.kind, URI: key.uri})
 	}
 	n.waiting = nil
-	slices.SortFunc(out, func(a, b Notice) int {
+	order.By(out, func(a, b Notice) int {
 		if a.Kind == b.Kind {
 			return cmp.Compare(a.URI, b.URI)
 		}

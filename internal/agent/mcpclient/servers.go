@@ -13,6 +13,7 @@ import (
 
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 // Options configure [Servers].
@@ -147,7 +148,7 @@ func (s *Servers) Status() []Status {
 func (s *Servers) sorted() []*server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.servers), func(a, b *server) int { return cmp.Compare(a.name, b.name) })
+	return order.Sorted(maps.Values(s.servers), func(a, b *server) int { return cmp.Compare(a.name, b.name) })
 }
 
 // Names lists the names of the servers that are not disabled.

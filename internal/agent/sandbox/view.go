@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"lilac/internal/foundation/order"
 )
 
 // layerKind is the kind of a [layer].
@@ -71,7 +73,7 @@ func (r resolved) layers() []layer {
 	out = append(out, masks(slices.Concat(r.hidden, r.masked), shown)...)
 	binds := append([]Bind{{Source: r.Workspace, Target: r.Workspace, Writable: true}}, r.Binds...)
 	// A bind inside another one must come later, or the other one would cover it.
-	slices.SortStableFunc(binds, func(a, b Bind) int { return cmp.Compare(strings.Count(a.Target, "/"), strings.Count(b.Target, "/")) })
+	order.By(binds, func(a, b Bind) int { return cmp.Compare(strings.Count(a.Target, "/"), strings.Count(b.Target, "/")) })
 	for _, bind := range binds {
 		out = append(out, layer{Kind: layerBind, Source: bind.Source, Target: bind.Target, Writable: bind.Writable})
 		for _, hidden := range r.masked {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 	"lilac/internal/foundation/text"
 )
 
@@ -142,7 +143,7 @@ func find(root Root) (out []Skill, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil // it is a file
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	order.By(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") || !e.IsDir() && e.Type() != fs.ModeSymlink {
 			continue

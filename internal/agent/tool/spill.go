@@ -9,8 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
+
+	"lilac/internal/foundation/order"
 )
 
 // OutputDir is the directory in a workspace for outputs that do not fit into a result.
@@ -103,7 +104,7 @@ func prune(root *os.Root, keep int) error {
 			files = append(files, info)
 		}
 	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int {
+	order.By(files, func(a, b fs.FileInfo) int {
 		return cmp.Or(a.ModTime().Compare(b.ModTime()), cmp.Compare(a.Name(), b.Name()))
 	})
 	for len(files) > max(keep, 0) {

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 // The kinds of sources.
@@ -249,7 +250,7 @@ func (i *Intake) Counts() []SourceCounts {
 	for _, c := range i.counts {
 		out = append(out, *c)
 	}
-	slices.SortFunc(out, func(a, b SourceCounts) int {
+	order.By(out, func(a, b SourceCounts) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return out

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/order"
 )
 
 // Matches reports whether a pattern of the rule covers the event.
@@ -95,7 +96,7 @@ type MatchResult struct {
 // which would wake the agent for it.
 func Match(rules []Rule, e event.EnvEvent) (match Rule, ok bool, results []MatchResult) {
 	if !slices.IsSortedFunc(rules, byPriority) {
-		rules = slices.SortedStableFunc(slices.Values(rules), byPriority)
+		rules = order.Sorted(slices.Values(rules), byPriority)
 	}
 	about := NewSubject(e)
 	failed := false

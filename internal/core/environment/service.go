@@ -16,6 +16,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/order"
 )
 
 // Group is the work group that handles environment events.
@@ -81,7 +82,7 @@ func (s *Service) Rules() []Rule { return s.rules.Load().registered }
 
 // SetRules replaces the rules. Events that are being handled keep the old ones.
 func (s *Service) SetRules(rules []Rule) {
-	s.rules.Store(&ruleSet{registered: slices.Clone(rules), ordered: slices.SortedStableFunc(slices.Values(rules), byPriority)})
+	s.rules.Store(&ruleSet{registered: slices.Clone(rules), ordered: order.Sorted(slices.Values(rules), byPriority)})
 	s.wake()
 }
 

@@ -2,8 +2,9 @@ package files
 
 import (
 	"cmp"
-	"slices"
 	"time"
+
+	"lilac/internal/foundation/order"
 )
 
 // ChangeOf returns the change of a file that is stable: known reports whether it existed
@@ -76,7 +77,7 @@ func (p *Pending) Settled(now time.Time) (out []Settled) {
 			delete(p.items, path)
 		}
 	}
-	slices.SortFunc(out, func(a, b Settled) int { return cmp.Compare(a.Path, b.Path) })
+	order.By(out, func(a, b Settled) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/order"
 	"lilac/internal/foundation/osfile"
 	"lilac/internal/foundation/text"
 )
@@ -364,7 +365,7 @@ func (s *Store) Places() (out []Place, err error) {
 			out = append(out, Place{kind, id})
 		}
 	}
-	slices.SortFunc(out, func(a, b Place) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
+	order.By(out, func(a, b Place) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
 	return out, nil
 }
 

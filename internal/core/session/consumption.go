@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/order"
 )
 
 // Consumed is what one request has used, or one call of a model without a request.
@@ -149,7 +150,7 @@ func (g groups) ordered() []ShareGroup {
 	for _, a := range g {
 		all = append(all, a)
 	}
-	slices.SortFunc(all, func(a, b *adding) int {
+	order.By(all, func(a, b *adding) int {
 		return cmp.Or(cmp.Compare(b.Usage.CostMicros, a.Usage.CostMicros), cmp.Compare(b.Usage.Tokens(), a.Usage.Tokens()), cmp.Compare(a.Name, b.Name))
 	})
 	if len(all) > maxGroups {
@@ -168,7 +169,7 @@ func (g groups) ordered() []ShareGroup {
 			for _, day := range a.days {
 				group.Days = append(group.Days, day.share())
 			}
-			slices.SortFunc(group.Days, func(a, b Share) int { return cmp.Compare(a.Name, b.Name) })
+			order.By(group.Days, func(a, b Share) int { return cmp.Compare(a.Name, b.Name) })
 		}
 		out = append(out, group)
 	}

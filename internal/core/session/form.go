@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 	"lilac/internal/foundation/schema"
 	"lilac/internal/foundation/text"
 )
@@ -91,7 +92,7 @@ func (f Form) fields() (out []formField) {
 		field.name, field.required = name, slices.Contains(s.Required, name)
 		out = append(out, field)
 	}
-	slices.SortStableFunc(out, func(a, b formField) int {
+	order.By(out, func(a, b formField) int {
 		switch {
 		case a.required == b.required:
 			return 0

@@ -1,8 +1,9 @@
 package session
 
 import (
-	"slices"
 	"time"
+
+	"lilac/internal/foundation/order"
 )
 
 // After an unclean stop (a crash, kill -9, a power cut), any of the requests that ran may
@@ -94,7 +95,7 @@ func planRecovery(found []unfinished, trial time.Duration) []recovery {
 			out = append(out, p)
 		}
 	}
-	slices.SortStableFunc(later, func(a, b recovery) int { return int(a.after - b.after) })
+	order.By(later, func(a, b recovery) int { return int(a.after - b.after) })
 	return append(out, later...)
 }
 

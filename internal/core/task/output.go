@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"unicode/utf8"
 
 	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/order"
 )
 
 const (
@@ -164,7 +164,7 @@ func segmentsIn(dir string) (out []segment, err error) {
 		}
 		out = append(out, segment{filepath.Join(dir, e.Name()), begin, info.Size()})
 	}
-	slices.SortFunc(out, func(a, b segment) int { return int(min(1, max(-1, a.begin-b.begin))) })
+	order.By(out, func(a, b segment) int { return int(min(1, max(-1, a.begin-b.begin))) })
 	return out, nil
 }
 

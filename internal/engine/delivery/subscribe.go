@@ -14,6 +14,7 @@ import (
 	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 // Defaults of a [bus.Subscription], as documented there.
@@ -283,7 +284,7 @@ func (b *Engine) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 		}
 	}
 	// The database would read all topics to sort by their names.
-	slices.SortFunc(out, func(a, b bus.GroupStatus) int {
+	order.By(out, func(a, b bus.GroupStatus) int {
 		return cmp.Or(strings.Compare(string(a.Topic), string(b.Topic)), strings.Compare(a.Group, b.Group))
 	})
 	return out, nil

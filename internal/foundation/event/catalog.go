@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 // The event types of the bus.
@@ -125,7 +125,7 @@ func Lookup(t Type) (Def, bool) {
 
 // All returns the catalog, sorted by type.
 func All() []Def {
-	return slices.SortedFunc(maps.Values(catalog), func(a, b Def) int {
+	return order.Sorted(maps.Values(catalog), func(a, b Def) int {
 		return strings.Compare(string(a.Type), string(b.Type))
 	})
 }

@@ -2,8 +2,9 @@ package fault
 
 import (
 	"cmp"
-	"slices"
 	"strings"
+
+	"lilac/internal/foundation/order"
 )
 
 // maxNear is the maximum number of suggestions.
@@ -24,7 +25,7 @@ func Near(word string, candidates []string) []string {
 			found = append(found, near{c, off})
 		}
 	}
-	slices.SortFunc(found, func(a, b near) int {
+	order.By(found, func(a, b near) int {
 		return cmp.Or(cmp.Compare(a.off, b.off), strings.Compare(a.word, b.word))
 	})
 	var words []string

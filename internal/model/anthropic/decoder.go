@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/order"
 	"lilac/internal/model/llm"
 )
 
@@ -328,7 +329,7 @@ func fieldsOf(raw json.RawMessage) (fields map[string]json.RawMessage) {
 func (d *decoder) Done() llm.Chunk {
 	d.flush()
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
-	slices.SortStableFunc(d.blocks, func(a, b *block) int { return a.index - b.index })
+	order.By(d.blocks, func(a, b *block) int { return a.index - b.index })
 	for _, b := range d.blocks {
 		if p, ok := b.part(); ok {
 			m.Parts = append(m.Parts, p)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/order"
 	"lilac/internal/model/llm"
 )
 
@@ -185,7 +186,7 @@ func (w *writer) convertMessages(req llm.Request) (system string, out []wireMess
 		out = append(out, wireMessage{"user", []object{textBlock("Continue.")}})
 	}
 	for _, msg := range out {
-		slices.SortStableFunc(msg.Content, func(a, b object) int { return resultsFirst(a) - resultsFirst(b) })
+		order.By(msg.Content, func(a, b object) int { return resultsFirst(a) - resultsFirst(b) })
 	}
 	return system, out
 }

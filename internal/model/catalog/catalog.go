@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"lilac/internal/foundation/order"
 )
 
 // builtin is catalog.json, packed because it would be the largest file in the program.
@@ -142,7 +144,7 @@ func Parse(data []byte) (*Catalog, error) {
 	if len(c.providers) == 0 {
 		return nil, errors.New("the catalog has no models: it must have the shape of models.dev/api.json")
 	}
-	slices.SortFunc(c.providers, func(a, b provider) int { return strings.Compare(a.id, b.id) })
+	order.By(c.providers, func(a, b provider) int { return strings.Compare(a.id, b.id) })
 	return c, nil
 }
 
@@ -151,7 +153,7 @@ func newProvider(id string, p fileProvider) provider {
 	for name, m := range p.Models {
 		out.models = append(out.models, m.model(id, name))
 	}
-	slices.SortFunc(out.models, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
+	order.By(out.models, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
 	for _, m := range out.models {
 		out.names = append(out.names, canonical(m.ID))
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 const (
@@ -178,7 +179,7 @@ func parse(data []byte) (out []Model, isList bool) {
 			out = append(out, m)
 		}
 	}
-	slices.SortFunc(out, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
+	order.By(out, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
 	return slices.CompactFunc(out, func(a, b Model) bool { return a.ID == b.ID }), true
 }
 

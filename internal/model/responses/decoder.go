@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/order"
 	"lilac/internal/model/llm"
 )
 
@@ -331,7 +332,7 @@ func (d *decoder) count(raw json.RawMessage) {
 // Done implements [llm.Decoder].
 func (d *decoder) Done() llm.Chunk {
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
-	slices.SortStableFunc(d.items, func(a, b *item) int { return a.index - b.index })
+	order.By(d.items, func(a, b *item) int { return a.index - b.index })
 	for i, it := range d.items {
 		it.text.WriteString(it.joiner.Flush())
 		if p, ok := it.part(i); ok {

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
+
+	"lilac/internal/foundation/order"
 )
 
 // A Setting is one setting with its effective value.
@@ -62,7 +63,7 @@ func (c *Config) settings(out []Setting, v reflect.Value, at Setting) []Setting 
 		return out
 	case v.Kind() == reflect.Map:
 		names := v.MapKeys()
-		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		order.By(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, name := range names {
 			out = c.settings(out, v.MapIndex(name), Setting{Key: join(at.Key, name.String()), Doc: at.Doc, Kind: named})
 		}

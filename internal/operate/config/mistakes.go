@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 // maxMistakes bounds how many mistakes Load collects and reports.
@@ -51,7 +52,7 @@ type mistake struct {
 
 // asError returns nil for no mistakes, the error itself for one, and Mistakes for several.
 func asError(all []mistake) error {
-	slices.SortStableFunc(all, func(a, b mistake) int {
+	order.By(all, func(a, b mistake) int {
 		if nowhere := (place{}); (a.at == nowhere) != (b.at == nowhere) {
 			return cmp.Compare(b.at.Line, a.at.Line)
 		}

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 var secretType = reflect.TypeFor[Secret]()
@@ -91,7 +91,7 @@ func secretFields(out []secretField, v reflect.Value, key string) []secretField 
 		}
 	case reflect.Map:
 		names := v.MapKeys()
-		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		order.By(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, name := range names {
 			out = secretFields(out, v.MapIndex(name), join(key, name.String()))
 		}

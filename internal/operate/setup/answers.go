@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 	"lilac/internal/operate/config"
 )
 
@@ -229,7 +230,7 @@ func (d *Discord) changes(files Files) ([]Change, error) {
 		}
 		changes = append(changes, change)
 	}
-	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path[len(a.Path)-1], b.Path[len(b.Path)-1]) })
+	order.By(changes, func(a, b Change) int { return strings.Compare(a.Path[len(a.Path)-1], b.Path[len(b.Path)-1]) })
 	return changes, nil
 }
 

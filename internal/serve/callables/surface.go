@@ -7,6 +7,7 @@ import (
 
 	"lilac/internal/core/surface"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/order"
 	"lilac/internal/serve/toolserver"
 )
 
@@ -189,7 +190,7 @@ func (s Surfaces) search(ctx context.Context, caller toolserver.Caller, in searc
 	}
 	found, err := concat(surfaces, func(one Reader) ([]Message, error) { return one.Search(ctx, caller, id, in.Query, in.Limit) })
 	if len(found) > in.Limit { // each surface returned up to the limit
-		slices.SortStableFunc(found, func(a, b Message) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
+		order.By(found, func(a, b Message) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
 		found = found[:in.Limit]
 	}
 	return found, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 	"lilac/internal/foundation/schema"
 	"lilac/internal/serve/toolwire"
 )
@@ -144,7 +145,7 @@ func (s *Server) allowed(g Grant) []toolwire.Summary {
 			add(c)
 		}
 	}
-	slices.SortFunc(out, func(a, b toolwire.Summary) int { return strings.Compare(a.ID, b.ID) })
+	order.By(out, func(a, b toolwire.Summary) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 const (
@@ -89,7 +90,7 @@ func (h *history) page(ctx context.Context, channelID, before, after string, lim
 	for i := range page {
 		page[i].ChannelID = channelID
 	}
-	slices.SortFunc(page, func(x, y wireMessage) int {
+	order.By(page, func(x, y wireMessage) int {
 		if isNewer(x.ID, y.ID) {
 			return -1
 		}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/order"
 )
 
 // PortalURL is where people create applications and their bots.
@@ -54,7 +54,7 @@ func InspectBot(ctx context.Context, o Options) (Survey, error) {
 	if err := c.client.get(ctx, getCurrentUserGuilds.with(), &guilds); err != nil {
 		return Survey{}, fmt.Errorf("list the servers: %w", err)
 	}
-	slices.SortFunc(guilds, func(a, b wireGuild) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	order.By(guilds, func(a, b wireGuild) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	if out.More = max(0, len(guilds)-maxSurveyed); out.More > 0 {
 		guilds = guilds[:maxSurveyed]
 	}

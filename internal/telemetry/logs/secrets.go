@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/order"
 	"lilac/internal/foundation/setting"
 )
 
@@ -72,7 +73,7 @@ func (s *Secrets) Add(values ...string) {
 		forms = append(forms, formsOf(v)...)
 	}
 	// One secret may be a prefix of another, so the longest comes first.
-	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	order.By(forms, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
 	for _, f := range forms {
 		pairs = append(pairs, f, Redacted)

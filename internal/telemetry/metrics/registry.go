@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
+
+	"lilac/internal/foundation/order"
 )
 
 // ContentType is the media type of the output of [Registry.Write].
@@ -54,7 +56,7 @@ func (r *Registry) declare(d Desc, c prometheus.Collector) {
 func (r *Registry) Describe() []Desc {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.SortedFunc(slices.Values(r.declared), func(a, b Desc) int { return strings.Compare(a.Name, b.Name) })
+	return order.Sorted(slices.Values(r.declared), func(a, b Desc) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Write writes every metric, sorted by name.

@@ -34,7 +34,8 @@ type layer struct{ name, imports string }
 
 // neighbors lists the imports between two packages of one layer.
 var neighbors = map[string]string{
-	"foundation/event":    "foundation/chat foundation/fault foundation/grant foundation/lazyregexp",
+	"foundation/event":    "foundation/chat foundation/fault foundation/grant foundation/lazyregexp foundation/order",
+	"foundation/fault":    "foundation/order",
 	"foundation/grant":    "foundation/fault foundation/lazyregexp",
 	"foundation/policy":   "foundation/fault foundation/grant foundation/lazyregexp foundation/setting",
 	"foundation/schedule": "foundation/fault",

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -131,5 +132,31 @@ func TestFilesOfTestsStayShort(t *testing.T) {
 	}
 	if files < 600 {
 		t.Errorf("only %d files of tests were found", files)
+	}
+}
+
+// costly has the functions whose code the compiler makes again for each type of element.
+var costly = regexp.MustCompile(`\bslices\.Sort(Func|StableFunc|edFunc|edStableFunc)\(`)
+
+func TestSortingIsCompiledOnce(t *testing.T) {
+	for _, root := range []string{"internal", "cmd"} {
+		err := fs.WalkDir(os.DirFS(filepath.Join("../../..", root)), ".", func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && d.Name() == "testkit":
+				return fs.SkipDir
+			case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			text, err := os.ReadFile(filepath.Join("../../..", root, path))
+			if costly.Match(text) {
+				t.Errorf("%s/%s: sort with the package foundation/order instead of %s", root, path, costly.Find(text))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
