@@ -370,7 +370,7 @@ func TestEachSickPartShows(t *testing.T) {
 		lost := session.Request{ID: "web:s:lost", SessionID: "s", Client: "web", State: event.StateRunning, CreatedAt: 1, StartedAt: 1}
 		r.store(func(tx *db.Tx) error { return r.p.store.Requests.CreateRequest(tx, lost) })
 		_ = probe(context.Background()) // records the first observation
-		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "1 requests are recorded as running") {
+		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "1 request recorded as running") {
 			t.Errorf("a request that nobody works on: %v", err)
 		}
 		asking := lost

@@ -19,6 +19,7 @@ import (
 	"lilac/internal/foundation/delay"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/telemetry/metrics"
@@ -336,7 +337,7 @@ func (m *monitoring) lostRequests(after time.Duration) func(context.Context) err
 			}
 		}
 		if lost := absence.Check(absent, time.Now()); lost > 0 {
-			return fault.New(fault.Unavailable, "%d requests are recorded as running, but none of them runs; restart Lilac to resume them", lost)
+			return fault.New(fault.Unavailable, "%s recorded as running, but not running; restart Lilac to resume", text.Count(lost, "request"))
 		}
 		return nil
 	}

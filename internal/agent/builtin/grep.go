@@ -209,7 +209,7 @@ func (s *search) summary(complete bool) {
 		fmt.Fprintf(s.out, "[stopped at the limit of %d; narrow the search to see others]\n", s.limit)
 	}
 	if s.skipped > 0 {
-		fmt.Fprintf(s.out, "[%d files were too large or could not be read]\n", s.skipped)
+		fmt.Fprintf(s.out, "[%s left out: too large, or not readable]\n", text.Count(s.skipped, "file"))
 	}
 	if !complete && !s.full() {
 		fmt.Fprintln(s.out, "[not everything could be searched; set path to a smaller directory]")

@@ -150,7 +150,7 @@ func finish(b *strings.Builder, rel string, lines, offset int) string {
 	case lines == 0:
 		return fmt.Sprintf("[%s is empty]", rel)
 	case b.Len() == 0:
-		return fmt.Sprintf("[%s has only %d lines; offset %d is after its end]", rel, lines, offset)
+		return fmt.Sprintf("[%s has only %s; offset %d is after its end]", rel, text.Count(lines, "line"), offset)
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 //go:embed write.md
@@ -51,7 +52,7 @@ func (w *workspace) write(ctx context.Context, in writeInput) (tool.Result, erro
 	if content != "" && !strings.HasSuffix(content, "\n") {
 		lines++
 	}
-	return tool.Result{Text: fmt.Sprintf("%s %s (%d lines, %d bytes).", did, rel, lines, len(content))}, nil
+	return tool.Result{Text: fmt.Sprintf("%s %s (%s, %s).", did, rel, text.Count(lines, "line"), text.Count(len(content), "byte"))}, nil
 }
 
 // put writes content to rel and returns what it did: Created, Replaced or Unchanged.

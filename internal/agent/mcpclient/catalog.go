@@ -105,7 +105,7 @@ func list(ctx context.Context, name string, session *mcp.ClientSession, without 
 	}
 	order.By(out.Tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
 	if n := len(dropped); n > 0 {
-		out.dropped = fmt.Sprintf("%d tools are left out, because their names or sizes are not allowed: %s", n, strings.Join(dropped[:min(n, 5)], ", "))
+		out.dropped = fmt.Sprintf("%s left out, because of names or sizes that are not allowed: %s", text.Count(n, "tool"), strings.Join(dropped[:min(n, 5)], ", "))
 	}
 	return out, nil
 }

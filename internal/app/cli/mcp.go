@@ -67,7 +67,7 @@ func mcpCommand(c *cli) *cobra.Command {
 			if c.json {
 				return c.printJSON(result)
 			}
-			fmt.Fprintf(c.out, "%s works: %s, protocol %s, %d tools", result.Name, text.Sanitize(result.Product), text.Sanitize(result.Protocol), result.Tools)
+			fmt.Fprintf(c.out, "%s works: %s, protocol %s, %s", result.Name, text.Sanitize(result.Product), text.Sanitize(result.Protocol), text.Count(result.Tools, "tool"))
 			if result.Resources {
 				fmt.Fprint(c.out, ", resources")
 			}

@@ -80,7 +80,7 @@ func Decide(s State, in Input, now time.Time) (State, []Effect) {
 func status(s State, now time.Time) string {
 	queued := ""
 	if n := len(s.Session.Queue); n > 0 {
-		queued = fmt.Sprintf(" Behind it %d more wait.", n)
+		queued = fmt.Sprintf(" Waiting behind it: %d.", n)
 	}
 	if s.Session.Active == nil {
 		return "Nothing runs here. The model is " + s.Model + "."
@@ -89,7 +89,7 @@ func status(s State, now time.Time) string {
 		return pause.Question + queued
 	}
 	since := now.Sub(time.UnixMilli(s.Request.StartedAt)).Round(time.Second)
-	return fmt.Sprintf("An answer is being made for %s (%d steps so far, %s).%s", since, s.Request.Steps, s.Model, queued)
+	return fmt.Sprintf("An answer is being made for %s (%s so far, %s).%s", since, text.Count(s.Request.Steps, "step"), s.Model, queued)
 }
 
 const (

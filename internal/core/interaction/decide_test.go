@@ -45,7 +45,7 @@ func TestTheStatusDescribesTheRunningRequest(t *testing.T) {
 	}{
 		"idle":                {session.State{}, "Nothing runs here. The model is demo."},
 		"running":             {running, "An answer is being made for 5s (3 steps so far, demo)."},
-		"with a queue":        {queued, "An answer is being made for 5s (3 steps so far, demo). Behind it 2 more wait."},
+		"with a queue":        {queued, "An answer is being made for 5s (3 steps so far, demo). Waiting behind it: 2."},
 		"waiting for a reply": {paused, "Continue?"},
 	} {
 		t.Run(name, func(t *testing.T) {

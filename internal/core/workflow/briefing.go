@@ -75,7 +75,7 @@ func describeResult(t Task) string {
 	case r.Outcome == NotSent:
 		return "the message could not be sent: " + strconv.Quote(r.Reason)
 	case r.Outcome == Finished:
-		return fmt.Sprintf("the schedule has ended after %d runs", t.Runs)
+		return fmt.Sprintf("the schedule has ended after %s", text.Count(t.Runs, "run"))
 	}
 	return "no longer waited for"
 }

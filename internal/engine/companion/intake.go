@@ -187,5 +187,5 @@ func dead(ctx context.Context, client rueidis.Client, opt Options) (n int64, new
 		return n, "", err
 	}
 	f := entries[0].FieldValues
-	return n, fmt.Sprintf("%d entries in Redis could not be used; the newest is %s of %s: %s", n, brief(f["entry"]), brief(f["stream"]), brief(f["reason"])), nil
+	return n, fmt.Sprintf("entries in Redis that could not be used: %d; the newest is %s of %s: %s", n, brief(f["entry"]), brief(f["stream"]), brief(f["reason"])), nil
 }

@@ -68,7 +68,7 @@ func TestWhatCannotBeUsedIsKept(t *testing.T) {
 			t.Errorf("kept is %s, want %s in it", kept, want)
 		}
 	}
-	w.says("3 entries in Redis could not be used; the newest is")
+	w.says("entries in Redis that could not be used: 3; the newest is")
 	if s := w.redis.Stats(); s.Rejected != 3 || s.Handed != 1 {
 		t.Errorf("the numbers are %+v", s)
 	}
@@ -82,7 +82,7 @@ func TestRubbishFillsNoLog(t *testing.T) {
 	for i := range 4 {
 		server.Do("XADD", "lilac:in", "*", "hello", "world")
 		server.Do("XADD", "lilac:in", "*", "hello", "world")
-		w.says(fmt.Sprint(2*i+2, " entries in Redis could not be used"))
+		w.says(fmt.Sprint("entries in Redis that could not be used: ", 2*i+2))
 	}
 	if n := w.log.count("level=WARN"); n != 1 {
 		t.Errorf("%d lines about 8 entries, want 1", n)
@@ -128,7 +128,7 @@ func TestEntriesWaitForTheDatabase(t *testing.T) {
 	w.says("")
 	w.setTake(fault.New(fault.Internal, "a defect"), false)
 	handIn(server, "b")
-	w.says("1 entries in Redis could not be used")
+	w.says("entries in Redis that could not be used: 1")
 	w.setTake(nil, false)
 	handIn(server, "c")
 	w.empty(server)

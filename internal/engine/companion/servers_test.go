@@ -75,7 +75,7 @@ func TestAClusterIsUsed(t *testing.T) {
 	handIn(in, "a")
 	in.Do("XADD", "lilac:in", "*", "x", "y")
 	w.empty(in)
-	w.says("1 entries in Redis could not be used")
+	w.says("entries in Redis that could not be used: 1")
 	env := holder(masters, "lilac:s:env")
 	env.Do("DEL", "lilac:s:env")
 	w.same(env, topic)

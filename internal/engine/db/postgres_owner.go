@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 // dialWriter opens the connection of the writer. After a loss, it begins a new epoch: it
@@ -59,7 +60,7 @@ func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, epoch
 	}
 	if e.owned && stored < e.last {
 		return e.end(&fault.Error{Kind: fault.Unavailable, Code: "database_rolled_back", Message: fmt.Sprintf(
-			"PostgreSQL has lost %d commits that it had confirmed, probably because an asynchronous standby was promoted. Nothing more is written. Restart Lilac to continue with what is left.", e.last-stored)})
+			"PostgreSQL has lost %s that it had confirmed, probably because an asynchronous standby was promoted. Nothing more is written. Restart Lilac to continue with what is left.", text.Count(e.last-stored, "commit"))})
 	}
 	if !e.owned {
 		e.last, e.durable = stored, stored
@@ -73,7 +74,7 @@ func (e *postgresEngine) claim(ctx context.Context, server *pgconn.PgConn, epoch
 // match the tables any more. The owner of the lease begins again from the tables.
 func (e *postgresEngine) startAgain(lost int64) error {
 	err := &fault.Error{Kind: fault.Unavailable, Code: "database_restarting", Message: fmt.Sprintf(
-		"PostgreSQL has crashed, and with it %d commits that did not wait for the disk. Lilac starts again from what is stored; nothing that it accepted is lost.", lost)}
+		"PostgreSQL has crashed, and has lost %s that did not wait for the disk. Lilac starts again from what is stored; nothing that it accepted is lost.", text.Count(lost, "commit"))}
 	return e.replaced(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/config"
 )
 
@@ -37,7 +38,7 @@ func (p Patient) groups(ctx context.Context) Finding {
 	for _, g := range groups {
 		waiting, oldest := g.Pending+g.Backlog, time.Duration(g.OldestMS)*time.Millisecond
 		undone := waiting > 0 && oldest >= undoneAfter
-		message := fmt.Sprintf("the group %s of %s has %d events that are not done, the oldest for %s", g.Group, g.Topic, waiting, oldest.Round(time.Second))
+		message := fmt.Sprintf("the group %s of %s has %s to handle, the oldest for %s", g.Group, g.Topic, text.Count(waiting, "event"), oldest.Round(time.Second))
 		switch {
 		case undone && g.Active:
 			return Finding{"groups", Fail, message, "See its log for the reason. A restart retries the events."}

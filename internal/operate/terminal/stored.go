@@ -62,7 +62,7 @@ func (s *service) rules() (string, error) {
 		for _, n := range r.Today {
 			events += n
 		}
-		fmt.Fprintf(&b, "  %-24s %s → %s · %d events today%s\n", text.SingleLine(r.Name), text.SingleLine(strings.Join(r.Types, ", ")), text.SingleLine(r.Does), events, state)
+		fmt.Fprintf(&b, "  %-24s %s → %s · %s today%s\n", text.SingleLine(r.Name), text.SingleLine(strings.Join(r.Types, ", ")), text.SingleLine(r.Does), text.Count(events, "event"), state)
 	}
 	return strings.TrimRight(b.String(), "\n"), nil
 }

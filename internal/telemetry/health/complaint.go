@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"lilac/internal/foundation/text"
 )
 
 // complaintAge limits how long a report names a complaint.
@@ -63,5 +65,5 @@ func (c *Complaint) Part(name, what string, now time.Time) Part {
 	if s.Count == 0 || now.Sub(s.Last) >= complaintAge {
 		return Part{Name: name, Status: OK}
 	}
-	return Part{Name: name, Status: Warning, Message: fmt.Sprintf("%s: %d times, last at %s. %s", what, s.Count, s.Last.UTC().Format("2006-01-02 15:04 MST"), s.Why)}
+	return Part{Name: name, Status: Warning, Message: fmt.Sprintf("%s: %s, last at %s. %s", what, text.Count(s.Count, "time"), s.Last.UTC().Format("2006-01-02 15:04 MST"), s.Why)}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"lilac/internal/foundation/text"
 )
 
 // Backlog is the state of a consumer group.
@@ -57,7 +59,7 @@ func (p *Progress) Check(now []Backlog) error {
 		}
 		p.seen[b.Name] = f
 		if waited := at.Sub(f.since); b.Served && waited >= p.Stuck && stuck == nil {
-			stuck = fmt.Errorf("the group %s is stuck: its first event has been waiting for %s (%d events wait)", b.Name, b.Oldest.Round(time.Second), b.Waiting)
+			stuck = fmt.Errorf("the group %s is stuck: its first event has been waiting for %s (waiting: %s)", b.Name, b.Oldest.Round(time.Second), text.Count(b.Waiting, "event"))
 		}
 	}
 	for _, name := range p.Must {
