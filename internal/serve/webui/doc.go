@@ -15,7 +15,8 @@
 // conversation is computed in state.js, reducer.js and outbox.js, which use neither the
 // network nor the document. transcript.js draws the part near the scroll position, and
 // pending.js the outbox. sending.js sends messages; unsent.js and drafts.js keep
-// undelivered messages and drafts across a reload. hub.js shares one event stream
+// undelivered messages and drafts across a reload. theme.js runs first,
+// also in browsers that are too old for the page, and says so. hub.js shares one event stream
 // between all tabs of a browser, because a browser opens only six connections to a
 // host.
 //

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// newer finds what Safari 16.4 lacks, the oldest browser that shows the page, and what a page cannot do
-// without. A property that only decorates is not among it: an old browser ignores it.
+// newer finds what Safari 16.4 lacks, one of the oldest browsers that show the page (theme.js has all of
+// them), and what a page cannot do without. A property that only decorates is not among it: an old browser ignores it.
 var newer = map[string]*regexp.Regexp{
 	".css": regexp.MustCompile(`light-dark\(|@scope\b|@starting-style|@property|\bif\(|[{;]\s*&|:popover-open|:user-(?:in)?valid|:state\(|\bround\(|\brem\(|\bmod\(|\bsibling-index\(|\b(?:rgb|hsl|oklch|color)\(from\b|\bcalc-size\(|position-try|field-sizing`),
 	".js": regexp.MustCompile(`\bPromise\.(?:withResolvers|try)\b|\b(?:Object|Map)\.groupBy\b|\.checkVisibility\(|\bURL\.(?:canParse|parse)\(|\bAbortSignal\.any\(|\brequestIdleCallback\(|\.(?:show|hide|toggle)Popover\(|` +

@@ -407,3 +407,14 @@ func TestHostileTextIsText(t *testing.T) {
 		t.Error("control: the same text as markup is not seen by the check")
 	}
 }
+
+// Not every browser outlines an element that a script gives the focus, and without motion nothing else marks it.
+func TestTheResultOfASearchIsMarked(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	_, p := furnished(t, "", "#/search?q=meadow", 1100, 760)
+	p.Media(false, true)
+	p.Click(".result")
+	p.Until("the message has the focus", "document.activeElement.dataset.message === 'a1'")
+	p.Until("it is marked", "getComputedStyle(document.activeElement).outlineStyle === 'solid'")
+}

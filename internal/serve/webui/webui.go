@@ -31,6 +31,7 @@ var types = map[string]string{
 	".css":         "text/css; charset=utf-8",
 	".js":          "text/javascript; charset=utf-8",
 	".svg":         "image/svg+xml",
+	".png":         "image/png",
 	".woff2":       "font/woff2",
 	".webmanifest": "application/manifest+json",
 }
@@ -56,7 +57,7 @@ func newAsset(name string, stored []byte) (string, asset) {
 	switch {
 	case isPacked:
 		a.packed, a.body = given, sync.OnceValue(func() []byte { return unpack(stored) })
-	case path.Ext(name) == ".woff2":
+	case path.Ext(name) == ".woff2", path.Ext(name) == ".png":
 		a.packed = func() []byte { return nil }
 	default:
 		a.packed = sync.OnceValue(func() []byte { return pack(stored) })

@@ -34,6 +34,7 @@ func TestEveryFileIsServedWithItsType(t *testing.T) {
 		"/assets/style.css":          "text/css; charset=utf-8",
 		"/assets/page.js":            "text/javascript; charset=utf-8",
 		"/assets/icon.svg":           "image/svg+xml",
+		"/assets/icon.png":           "image/png",
 		"/assets/lilac.webmanifest":  "application/manifest+json",
 		"/favicon.ico":               "image/svg+xml",
 		"/assets/reducer.js":         "text/javascript; charset=utf-8",

@@ -31,6 +31,7 @@ import { Sidebar, titleOf } from './sidebar.js';
 import * as tasks from './tasks.js';
 import * as timeline from './timeline.js';
 import * as usage from './usage.js';
+import * as viewport from './viewport.js';
 import * as welcome from './welcome.js';
 import * as workflows from './workflows.js';
 
@@ -446,6 +447,7 @@ setInterval(() => {
 addEventListener('lilac-configured', warn);
 
 search.listen(get('search'), { go, replace });
+viewport.watch();
 me.load().then(() => {
   drawList();
   warn();

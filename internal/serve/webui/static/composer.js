@@ -53,22 +53,23 @@ export class Composer {
       this.picker.value = '';
     });
     this.text.addEventListener('paste', (e) => {
-      if (e.clipboardData.files.length) {
-        e.preventDefault();
-        this.add(e.clipboardData.files);
-      }
+      const { files, types } = e.clipboardData;
+      // Office programs add a picture of a text. A file manager adds the names of files, without HTML.
+      if (!files.length || (types.includes('text/html') && e.clipboardData.getData('text/plain').trim())) return;
+      e.preventDefault();
+      this.add(files);
     });
-    const zone = get('main');
     const over = (on) => (e) => {
       if (![...(e.dataTransfer?.types ?? [])].includes('Files')) return;
       e.preventDefault();
       this.box.classList.toggle('over', on);
     };
-    zone.addEventListener('dragover', over(true));
-    zone.addEventListener('dragleave', over(false));
-    zone.addEventListener('drop', (e) => {
+    // A browser opens a file that the page does not take, in place of the page.
+    document.addEventListener('dragover', over(true));
+    document.addEventListener('dragleave', over(false));
+    document.addEventListener('drop', (e) => {
       over(false)(e);
-      this.add(e.dataTransfer.files);
+      if (this.form.offsetParent && e.dataTransfer.files.length) this.add(e.dataTransfer.files);
     });
   }
 
@@ -124,8 +125,12 @@ export class Composer {
   }
 
   grow() {
+    // Measured in a row that keeps its height: otherwise the conversation moves, as if somebody scrolled up.
+    const { style } = this.text.parentElement;
+    style.minHeight = `${this.text.parentElement.clientHeight}px`;
     this.text.style.height = 'auto';
-    this.text.style.height = `${Math.min(this.text.scrollHeight, innerHeight * 0.4)}px`;
+    this.text.style.height = `${this.text.scrollHeight}px`;
+    style.minHeight = '';
   }
 
   fill(text) {

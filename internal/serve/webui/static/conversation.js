@@ -412,9 +412,9 @@ export class Conversation {
       return;
     }
     const [word] = button.childNodes;
-    word.data = 'Copied';
+    word.textContent = 'Copied'; // the browser may have translated it
     get('live').textContent = 'The answer was copied to the clipboard.';
-    setTimeout(() => { word.data = 'Copy'; }, 2000);
+    setTimeout(() => { word.textContent = 'Copy'; }, 2000);
   }
 
   // busy reports whether an answer of this conversation can be stopped.
@@ -537,8 +537,9 @@ export class Conversation {
     // Save the draft of a page that is left, or hidden and then discarded.
     addEventListener('pagehide', () => this.keepDraft());
     document.addEventListener('visibilitychange', () => this.keepDraft());
-    // Markdown arrives after its frame and changes the height.
-    new ResizeObserver(() => this.followEnd()).observe(get('transcript'));
+    // Markdown arrives after its frame and changes the height; a longer draft or a keyboard leaves less.
+    const sizes = new ResizeObserver(() => this.followEnd());
+    for (const node of [scroll, get('transcript')]) sizes.observe(node);
     get('latest').addEventListener('click', () => {
       this.toLatest();
       this.composer.text.focus();

@@ -115,15 +115,19 @@ function asWritten(root) {
 // textOf returns the text of an element with the sources of its formulas.
 export const textOf = (element) => asWritten(element.cloneNode(true)).textContent;
 
-// selected returns the text of a range with the sources of its formulas, '' if it has none. What is
-// selected in a part is selected as a whole.
-export function selected(range) {
+// contentOf copies what a range selects. A formula that is selected in a part is selected as a whole.
+function contentOf(range) {
   const whole = range.cloneRange();
   const formulaAt = (node) => (node.nodeType === Node.ELEMENT_NODE ? node : node.parentElement)?.closest('[data-tex]');
   const [first, last] = [formulaAt(range.startContainer), formulaAt(range.endContainer)];
   if (first) whole.setStartBefore(first);
   if (last) whole.setEndAfter(last);
-  const content = whole.cloneContents();
+  return whole.cloneContents();
+}
+
+// selected returns the text of a range with the sources of its formulas, '' if it has none.
+export function selected(range) {
+  const content = contentOf(range);
   if (!content.querySelector('[data-tex]')) return '';
   const box = el('div', { className: 'hidden' }, asWritten(content));
   document.body.append(box);
@@ -132,11 +136,27 @@ export function selected(range) {
   return text;
 }
 
+// markupOf returns what a range selects as markup without the colours of the page, which a browser
+// copies, and which are unreadable elsewhere.
+function markupOf(range) {
+  let box = el('div', {}, asWritten(contentOf(range)));
+  for (const own of box.querySelectorAll('button, .hidden, .code-head, .about, .under')) own.remove();
+  // Without their table or list, rows and items are no rows and items.
+  let around = range.commonAncestorContainer;
+  for (; around.parentNode?.closest?.('.md'); around = around.parentNode) {
+    if (around.nodeType !== Node.ELEMENT_NODE) continue;
+    const outer = around.cloneNode();
+    outer.append(...box.childNodes);
+    box = el('div', {}, outer);
+  }
+  return new XMLSerializer().serializeToString(box);
+}
+
 document.addEventListener('copy', (e) => {
   const selection = getSelection();
   if (e.target.closest?.('input, textarea') || !selection.rangeCount || selection.isCollapsed) return;
-  const text = selected(selection.getRangeAt(0));
-  if (!text) return;
-  e.clipboardData.setData('text/plain', text);
+  const range = selection.getRangeAt(0);
+  e.clipboardData.setData('text/plain', selected(range) || String(selection));
+  e.clipboardData.setData('text/html', markupOf(range));
   e.preventDefault();
 });

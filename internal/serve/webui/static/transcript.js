@@ -364,7 +364,7 @@ export function bubble({ text, files }) {
 
 function pre(text) {
   const shown = text.length > longestOutput ? `${text.slice(0, longestOutput)}\n… (cut)` : text;
-  return el('pre', { tabIndex: 0 }, shown);
+  return el('pre', { tabIndex: 0, translate: false }, shown);
 }
 
 function pretty(args) {
