@@ -35,6 +35,10 @@ async function run(cursor, onFrames, onState, onBegin, stopped) {
     const attempt = new AbortController();
     const abort = () => attempt.abort();
     stopped.addEventListener('abort', abort, { once: true });
+    // In another network, or after a sleep of the machine, the connection is dead and no error says so.
+    addEventListener('online', abort, { signal: attempt.signal });
+    let last = Date.now();
+    const clock = setInterval(() => { if (Date.now() - last > silence) abort(); }, 2000);
     let heard = false;
     let alarm = setTimeout(() => {
       // A server that is away refuses the connection. This one was taken, and nothing came.
@@ -43,6 +47,7 @@ async function run(cursor, onFrames, onState, onBegin, stopped) {
     }, silence);
     const piece = () => {
       heard = true;
+      last = Date.now();
       clearTimeout(alarm);
       alarm = setTimeout(abort, silence);
       if (!frames.length) return;
@@ -64,6 +69,8 @@ async function run(cursor, onFrames, onState, onBegin, stopped) {
       if (failure.status) reason = failure;
     } finally {
       clearTimeout(alarm);
+      clearInterval(clock);
+      abort();
       stopped.removeEventListener('abort', abort);
     }
     if (stopped.aborted) return;
