@@ -1,7 +1,9 @@
 package webui_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -84,6 +86,28 @@ func TestEscapeClosesTheQuestionAndNotTheListBehindIt(t *testing.T) {
 	p.Until("the list is open and has the keyboard", "document.getElementById('side').classList.contains('open') && document.getElementById('list').contains(document.activeElement)")
 	p.Do(chromedp.KeyEvent(kb.Escape)) // the control
 	p.Until("the list is closed", "!document.getElementById('side').classList.contains('open')")
+}
+
+// A conversation can be read, and its question answered, on a phone and on a page that is zoomed to 400 %.
+func TestAQuestionIsAnsweredInASmallWindow(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	const r = "web:s1:m0"
+	f, p := talk(t)
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.emit("session.paused", object{"requestId": r, "pause": 1, "kind": "question", "question": "Which color?", "choices": []string{"red", "blue", strings.Repeat("striped", 9)}, "until": 1_760_000_000_000})
+	p.Until("it asks", "document.querySelector('.limit .line')")
+	for _, size := range [][2]int{{390, 844}, {320, 256}} {
+		p.Resize(size[0], size[1])
+		p.Until("nothing of the question is cut off", fmt.Sprintf("innerWidth === %d && [...document.querySelectorAll('.limit *')].every((e) => e.getBoundingClientRect().right <= innerWidth)", size[0]))
+		p.Until("some lines can be read", "document.getElementById('scroll').clientHeight >= 100")
+		p.Picture(fmt.Sprint("question-", size[0]), false)
+	}
+	p.Do(chromedp.SendKeys(".limit .line", "green"))
+	p.Click(".limit .line + .strong")
+	f.until("it is answered", func() bool { return slices.Equal(f.answers, []string{"reply " + r + " green"}) })
+	p.Click("#send")
 }
 
 // The window is low on a phone in landscape orientation or on a page that is zoomed to 400 %.

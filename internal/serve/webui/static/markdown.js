@@ -215,6 +215,7 @@ function parse(html, id) {
     box.append(code);
   }
   for (const formula of body.querySelectorAll('.math, .tex')) formula.dir = 'ltr';
+  for (const task of body.querySelectorAll('input')) task.setAttribute('aria-label', 'Task');
   for (const code of body.querySelectorAll('code, pre, .math, .tex')) code.translate = false;
   for (const table of body.querySelectorAll('table')) {
     const box = body.ownerDocument.createElement('div');

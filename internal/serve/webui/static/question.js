@@ -34,7 +34,7 @@ export function questionOf(paused, answer) {
   const buttons = answersOf(paused).map(([given, label, className]) => el('button', { type: 'button', className, onclick: () => busy(given) }, label));
   const body = [el('p', {}, titles[paused.kind ?? ''] ?? titles[''], paused.until ? ` until ${whole(paused.until)}.` : '.')];
   if (paused.kind === 'question') {
-    const reply = el('input', { type: 'text', 'aria-label': 'Your answer', placeholder: 'Your answer', maxLength: 8000 });
+    const reply = el('input', { type: 'text', className: 'line', dir: 'auto', 'aria-label': 'Your answer', placeholder: 'Your answer', maxLength: 8000 });
     const send = el('button', { type: 'button', className: 'pill strong', onclick: () => reply.value.trim() && busy({ answer: 'reply', reply: reply.value.trim() }) }, 'Answer');
     reply.addEventListener('keydown', (e) => { if (e.key === 'Enter' && !composing(e)) send.click(); });
     buttons.push(reply, send);
