@@ -34,7 +34,8 @@ type Delivery struct {
 
 // Handler handles one delivery. Nil commits; an error or a panic is retried
 // with backoff and after MaxAttempts goes to the dead letters; an error marked
-// by [Permanent] goes there at once.
+// by [Permanent] goes there at once. An error of the database itself is retried
+// until it ends.
 type Handler func(ctx context.Context, d Delivery) error
 
 // A Mode defines how the consumers of a topic share its events.

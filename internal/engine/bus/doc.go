@@ -14,7 +14,8 @@
 //     does not return is retried with backoff; attempts are counted before the
 //     handler runs, so a crash counts. After MaxAttempts the event goes to the
 //     dead letters with its reason, and its lane goes on; an error marked by
-//     [Permanent] sends it there at once. Stopping is not an attempt.
+//     [Permanent] sends it there at once. Stopping is not an attempt, and
+//     neither is an error of the database itself (db.IsOutage).
 //  5. A long handler keeps its delivery by heartbeat; a dead one's is taken over
 //     when the lease expires; a restarted consumer first takes back its own.
 //  6. Groups exist before anything publishes (Declare). A new group on a log

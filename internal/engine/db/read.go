@@ -31,7 +31,7 @@ func (d *DB) Read(ctx context.Context, fn func(q Queryer) error) error {
 	select {
 	case d.reads <- r:
 	case <-ctx.Done():
-		return ctx.Err()
+		return waitedFor(ctx)
 	}
 	<-r.done
 	if r.panicked != nil {

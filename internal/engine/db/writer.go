@@ -84,14 +84,14 @@ func (d *DB) submit(ctx context.Context, u *update) error {
 	select {
 	case d.queue <- u:
 	case <-ctx.Done():
-		return ctx.Err()
+		return waitedFor(ctx)
 	}
 	select {
 	case <-u.done:
 		return u.err
 	case <-ctx.Done():
 		if u.claimed.CompareAndSwap(false, true) {
-			return ctx.Err()
+			return waitedFor(ctx)
 		}
 		<-u.done
 		return u.err

@@ -187,7 +187,8 @@ func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 			p.update = append(p.update, e)
 		default:
 			e.consumer, e.leaseUntil, e.reason = "", 0, text.Truncate(o.err.Error(), reasonMax)
-			if e.attempt >= r.c.sub.MaxAttempts || bus.IsPermanent(o.err) {
+			outage := db.IsOutage(o.err)
+			if !outage && e.attempt >= r.c.sub.MaxAttempts || bus.IsPermanent(o.err) {
 				p.deadLetters = append(p.deadLetters, e)
 				g.forget(e, now)
 				break
@@ -195,6 +196,10 @@ func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 			g.b.log.Warn("handler failed", "topic", g.name.topic, "group", g.name.name,
 				"event_id", e.rec.ID, "attempt", e.attempt, "error", o.err)
 			e.notBefore = now + r.c.sub.Backoff(e.attempt).Milliseconds()
+			if outage { // no attempt: the event is not at fault, however long it lasts
+				e.attempt--
+				e.notBefore = now + writeRetry.Milliseconds()
+			}
 			p.update = append(p.update, e)
 		}
 	}
