@@ -2,8 +2,10 @@ package db_test
 
 import (
 	"errors"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
@@ -39,4 +41,57 @@ func TestAFullDiskIsReportedAsSuch(t *testing.T) {
 	if err := write("INSERT INTO nowhere VALUES (1)"); err == nil || errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("control: another error is %v", err)
 	}
+}
+
+// So does a write that shares its commit with others.
+func TestAFullDiskIsReportedToEachWriterOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a bubble detects that all goroutines wait
+		d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: []db.Migration{{
+			Name: "t", SQL: "PRAGMA max_page_count = 30; CREATE TABLE large (data BLOB) STRICT;",
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		held, release := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() { _ = d.Update(t.Context(), func(*db.Tx) error { close(held); <-release; return nil }) })
+		<-held
+		for range 2 {
+			all.Go(func() {
+				err := d.Update(t.Context(), func(tx *db.Tx) error {
+					_, err := tx.Exec("INSERT INTO large VALUES (zeroblob(1000000))")
+					return err
+				})
+				if !errors.Is(err, syscall.ENOSPC) || !db.IsOutage(err) {
+					t.Errorf("%v, want that the disk is full", err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(release)
+		all.Wait()
+	})
+}
+
+// On PostgreSQL, a full disk ends the statement that met it, and not the group.
+func TestAFullDiskOfPostgresIsReportedToEachWriterOfAGroup(t *testing.T) {
+	d, err := onServer(t, startPostgres(t).Addr(), "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var all sync.WaitGroup
+	for range 50 { // of which some share a commit
+		all.Go(func() {
+			err := d.Update(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.Exec("DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$")
+				return err
+			})
+			if wire := fault.ToWire(err); wire.Message != "The disk of PostgreSQL is full: free some space." || !db.IsOutage(err) {
+				t.Errorf("%v is reported as %+v", err, wire)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -327,7 +327,11 @@ func (d *DB) runSaved(u *update) error {
 		u.err = err
 	}
 	if u.err != nil {
+		u.err = d.explain(u.err)
 		if err := d.control("ROLLBACK TO SAVEPOINT one"); err != nil {
+			if isFull(u.err) { // SQLite has ended the transaction with it
+				return u.err
+			}
 			return err
 		}
 		u.tx.rolledBack()
