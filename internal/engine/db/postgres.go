@@ -41,6 +41,18 @@ const postgresTables = `
 CREATE TABLE IF NOT EXISTS meta (name TEXT COLLATE "C" PRIMARY KEY, value TEXT COLLATE "C" NOT NULL);
 CREATE TABLE IF NOT EXISTS migrations (name TEXT COLLATE "C" PRIMARY KEY, applied_at BIGINT NOT NULL);
 INSERT INTO meta (name, value) VALUES ('application', 'lilac') ON CONFLICT (name) DO NOTHING;
+` + postgresSequences
+
+// postgresSequences moves sequences behind the rows: logical replication, with which providers upgrade and
+// move databases, copies rows and leaves the sequences at their beginning.
+const postgresSequences = `
+DO $$ DECLARE c record; BEGIN
+	FOR c IN SELECT attrelid::regclass AS t, attname AS n, pg_get_serial_sequence(attrelid::regclass::text, attname) AS s
+		FROM pg_attribute JOIN pg_class r ON r.oid = attrelid WHERE attidentity <> '' AND relnamespace = to_regnamespace(current_schema())
+	LOOP
+		EXECUTE format('SELECT setval(%L, m) FROM (SELECT max(%I) AS m FROM %s) x, %s WHERE m >= last_value', c.s, c.n, c.t, c.s);
+	END LOOP;
+END $$;
 `
 
 const postgresOwnership = `
