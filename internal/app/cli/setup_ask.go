@@ -20,20 +20,20 @@ import (
 	"lilac/internal/operate/setup"
 )
 
-// A questioner asks on the terminal. At the end of the input, and when its context ends, every
-// answer is empty.
+// A questioner asks on the terminal. The end of the input (Ctrl-D) ends its context, as Ctrl-C does.
+// Every answer is empty then: nobody has agreed to anything.
 type questioner struct {
 	ctx context.Context
+	end context.CancelFunc
 	in  *bufio.Reader
 	out io.Writer
 	// hidden reads a line without showing it.
 	hidden func() (string, error)
-	// ended means that the input has ended.
-	ended bool
 }
 
 func newQuestioner(ctx context.Context, in io.Reader, out io.Writer) *questioner {
-	q := &questioner{ctx: ctx, in: bufio.NewReader(in), out: out}
+	q := &questioner{in: bufio.NewReader(in), out: out}
+	q.ctx, q.end = context.WithCancel(ctx)
 	q.hidden = q.shown
 	if f, ok := in.(*os.File); ok && isTerminal(in) {
 		q.hidden = func() (string, error) {
@@ -73,11 +73,14 @@ func (q *questioner) await(read func() (string, error)) (string, error) {
 	}()
 	select {
 	case a := <-answers:
-		return a.line, a.err
+		if a.err == nil {
+			return a.line, nil
+		}
+		q.end()
 	case <-q.ctx.Done():
-		fmt.Fprintln(q.out) // behind the question
-		return "", context.Cause(q.ctx)
 	}
+	fmt.Fprintln(q.out) // behind the question
+	return "", context.Cause(q.ctx)
 }
 
 // line asks for a line; an empty one means usual.
@@ -89,8 +92,7 @@ func (q *questioner) line(question, usual string) string {
 		return ""
 	}
 	fmt.Fprint(q.out, question+": ")
-	line, err := q.shown()
-	q.ended = err != nil
+	line, _ := q.shown()
 	if q.ctx.Err() != nil {
 		return ""
 	}
@@ -103,7 +105,7 @@ func (q *questioner) secret(question string) config.Secret {
 		return ""
 	}
 	fmt.Fprint(q.out, question+" (not shown): ")
-	line, _ := q.hidden() // at the end of the input, the answer is empty
+	line, _ := q.hidden()
 	return config.Secret(strings.TrimSpace(line))
 }
 
@@ -136,6 +138,8 @@ func (q *questioner) pick(question string, options []string) (int, bool) {
 // ask leads through the steps.
 func (s *setupRun) ask(ctx context.Context) error {
 	q := newQuestioner(ctx, s.in, s.out)
+	defer q.end()
+	ctx = q.ctx
 	fmt.Fprintf(s.out, "This sets up Lilac in three steps, each of which you can skip. The file is %s.\n", s.store.Path)
 	for _, step := range []struct {
 		title string
@@ -149,14 +153,15 @@ func (s *setupRun) ask(ctx context.Context) error {
 			if err == nil && ok && ctx.Err() == nil {
 				err = s.apply(ctx, answers, q)
 			}
+			again := false
+			if err != nil && ctx.Err() == nil {
+				s.printError(err)
+				again = q.yes("Try this step again?", true)
+			}
 			if ctx.Err() != nil {
 				return fault.New(fault.Cancelled, "The setup was stopped. What it has written stays.")
 			}
-			if err == nil {
-				break
-			}
-			s.printError(err)
-			if !q.yes("Try this step again?", true) || q.ended {
+			if !again {
 				break
 			}
 		}
@@ -219,7 +224,7 @@ func (s *setupRun) askDiscord(ctx context.Context, q *questioner) (a setup.Answe
 		}
 		if len(ids) == 0 {
 			fmt.Fprintln(q.out, "The bot is in no server yet. Invite it:", found.Invite)
-			if !q.yes("Look again?", true) || q.ended || ctx.Err() != nil {
+			if !q.yes("Look again?", true) {
 				return a, false, nil
 			}
 			continue

@@ -124,6 +124,33 @@ func TestSetupEndsAtAQuestion(t *testing.T) {
 	}
 }
 
+// Ctrl-D is no answer: not even to a question that Enter answers with yes.
+func TestSetupWritesNothingAfterTheEndOfTheInput(t *testing.T) {
+	for typed, question := range map[string]string{
+		"":                "Provider (Enter: skip): ",
+		"2\n":             "Model [gpt-5.4]: ",
+		"2\n\n":           "API key (not shown): ",
+		"7\n":             "Write this? (y/n) [y]: ",
+		"7\ny":            "Write this? (y/n) [y]: ",
+		"\n\n":            "Rule (Enter: skip): ",
+		"\n\n2\n":         "Conversation in which the agent answers [Every weekday]: ",
+		"\n\n2\n\n":       "Time [09:00]: ",
+		"\n\n2\n\n25:0\n": "Try this step again? (y/n) [y]: ",
+	} {
+		env := map[string]string{"HOME": t.TempDir()}
+		file := configOf(env)
+		var out strings.Builder
+		c := &cli{in: strings.NewReader(typed), printer: printer{out: &out, err: io.Discard}, locator: locator{getenv: func(name string) string { return env[name] }}}
+		s := &setupRun{cli: c, store: setup.Store{Path: file, DataDir: filepath.Dir(file)}, setupFlags: setupFlags{noTest: true}}
+		if err := s.ask(t.Context()); fault.KindOf(err) != fault.Cancelled || !strings.HasSuffix(strings.TrimSuffix(out.String(), "Nothing was written.\n"), question+"\n") {
+			t.Errorf("after %q: %v\n%s", typed, err, &out)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("after %q, the file was written", typed)
+		}
+	}
+}
+
 // untilWritten calls reached when the last text written to it ends with a text.
 type untilWritten struct {
 	*strings.Builder
