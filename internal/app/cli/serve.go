@@ -35,7 +35,8 @@ func serveCommand(c *cli) *cobra.Command {
 		Long: "Runs everything in one process until Ctrl-C or SIGTERM. A second signal stops the process\n" +
 			"immediately. The first line on standard output is a login link for the page, valid for one login;\n" +
 			"\"lilac login\" prints another one. SIGHUP, or a change of the configuration file, applies the\n" +
-			"settings that can change without a restart, and logs the others.",
+			"settings that can change without a restart, and logs the others. Closing the terminal stops the\n" +
+			"server, unless it was started with nohup.",
 		Example: "  lilac serve\n  lilac serve --addr 127.0.0.1:8000 --data /var/lib/lilac\n  LILAC_MODEL=openai/gpt-5.4 lilac serve",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,9 +61,7 @@ func serveCommand(c *cli) *cobra.Command {
 			defer closeTracer(tracer)
 			ctx, stop := c.stopOnSignal(cmd.Context())
 			defer stop()
-			reload := make(chan os.Signal, 1) // one pending signal is enough: a reload reads the newest file
-			signal.Notify(reload, syscall.SIGHUP)
-			defer signal.Stop(reload)
+			reload := onHangUp(ctx, stop)
 			err = app.Run(ctx, app.Options{
 				Config: cfg, Warnings: c.warnings, Stdout: c.out, Logger: logger, Version: c.versionString(),
 				Load: c.read, LoadProposed: c.propose, CanRestart: canRestart, Reload: reload, Level: level, Secrets: secrets,
@@ -73,6 +72,7 @@ func serveCommand(c *cli) *cobra.Command {
 			}
 			closeTracer(tracer)
 			c.closeLossy()
+			signal.Reset(syscall.SIGHUP) // under nohup, the new process ignores it again
 			return startAgain()
 		},
 	}
