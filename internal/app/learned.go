@@ -90,7 +90,7 @@ func findsWindow(m llm.Model, choice config.ModelChoice, options llm.Options) ll
 		return m
 	}
 	return &windowFinder{Model: m, name: choice.Name, learned: options.Learned, endpoint: listing.Endpoint{
-		Anthropic: choice.Type == config.Anthropic, BaseURL: choice.BaseURL, Key: options.APIKey, Headers: options.Header(),
+		Anthropic: choice.Type == config.Anthropic, BaseURL: choice.BaseURL, Key: options.APIKey, Headers: options.Headers,
 	}}
 }
 

@@ -71,7 +71,7 @@ func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 			Temperature: choice.Options.Temperature, TopP: choice.Options.TopP,
 		},
 		FirstToken: time.Duration(choice.Options.FirstToken), Silence: time.Duration(choice.Options.Silence),
-		Headers: headers(choice.Options.Headers), Body: body(choice.Options.Body),
+		Headers: choice.Headers, Body: body(choice.Options.Body),
 		Learned: learned.Get(choice.BaseURL, choice.Name),
 		// The agent repeats failed calls visibly, between steps. Retries of the adapter
 		// would multiply the attempts.
@@ -112,14 +112,6 @@ func newOpenAI(choice config.ModelChoice, options llm.Options) llm.Model {
 		return llm.Alternative(stateless, chat, options.Learned)
 	}
 	return llm.Alternative(chat, stateless, options.Learned)
-}
-
-func headers(configured map[string]config.Secret) map[string]string {
-	out := make(map[string]string, len(configured))
-	for name, value := range configured {
-		out[name] = value.Reveal()
-	}
-	return out
 }
 
 // body encodes the fields that the configuration adds to a request.

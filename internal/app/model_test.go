@@ -110,7 +110,8 @@ func TestTheOptionsOfAModelReachTheWire(t *testing.T) {
 			defer server.Close()
 			m := newModel(config.ModelChoice{
 				Provider: "p", Name: "m", Type: c.kind, API: c.api, BaseURL: server.URL + "/v1", APIKey: "k", ContextTokens: 8000, MaxOutputTokens: 1000,
-				Options: config.Model{Effort: "low", Headers: map[string]config.Secret{"X-Title": "Lilac"}, Body: map[string]any{"service_tier": "flex", "temperature": 0.25}},
+				Options: config.Model{Effort: "low", Body: map[string]any{"service_tier": "flex", "temperature": 0.25}},
+				Headers: http.Header{"X-Title": {"Lilac"}},
 			}, &llm.Registry{})
 			for range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
 				continue
@@ -155,7 +156,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// Portkey answers nothing without its header, which its models have in their configuration.
+// Portkey answers nothing without its header, which the provider or its models have.
 func TestAListIsAskedWithTheHeadersOfAModel(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Portkey-Provider") != "openai" {
@@ -169,7 +170,13 @@ func TestAListIsAskedWithTheHeadersOfAModel(t *testing.T) {
 	if _, err := ListModels(t.Context(), cfg, "pk"); err == nil || !strings.HasSuffix(fault.ToWire(err).Message, "it answers with status 400: The key *** needs x-portkey-provider.") {
 		t.Errorf("without headers: %v", err)
 	}
-	cfg.Models = map[string]config.Model{"pk/a": {}, "pk/m": {Headers: map[string]config.Secret{"x-portkey-provider": "openai"}}, "pkx/m": {Headers: map[string]config.Secret{"x": "y"}}}
+	of := cfg.Providers["pk"]
+	of.Headers = config.Headers{"x-portkey-provider": "openai"}
+	alone := &config.Config{Providers: map[string]config.Provider{"pk": of}}
+	if models, err := ListModels(t.Context(), alone, "pk"); err != nil || len(models) != 1 {
+		t.Errorf("with headers of the provider: %v, %v", models, err)
+	}
+	cfg.Models = map[string]config.Model{"pk/a": {}, "pk/m": {Headers: config.Headers{"x-portkey-provider": "openai"}}, "pkx/m": {Headers: config.Headers{"x": "y"}}}
 	if models, err := ListModels(t.Context(), cfg, "pk"); err != nil || len(models) != 1 {
 		t.Errorf("with headers: %v, %v", models, err)
 	}

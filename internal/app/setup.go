@@ -81,7 +81,7 @@ func (s *setupService) State(context.Context) (httpapi.SetupState, error) {
 // answersOf converts answers, and keeps their secrets out of the log.
 func (s *setupService) answersOf(in httpapi.SetupAnswers) (out setup.Answers) {
 	if m := in.Model; m != nil {
-		out.Model = &setup.Model{Provider: m.Provider, Name: m.Model, Key: config.Secret(m.Key), BaseURL: m.BaseURL}
+		out.Model = &setup.Model{Provider: m.Provider, Name: m.Model, Key: config.Secret(m.Key), BaseURL: m.BaseURL, Headers: config.Secret(m.Headers)}
 		s.Secrets.Add(m.Key)
 	}
 	if d := in.Discord; d != nil {
@@ -114,7 +114,9 @@ func (s *setupService) proposed(a setup.Answers) (before, after setup.Files, cfg
 	if after, err = a.Apply(before); err != nil {
 		return before, after, nil, nil, err
 	}
-	cfg, warnings, err = s.check(after)
+	if cfg, warnings, err = s.check(after); err == nil {
+		s.Secrets.Add(cfg.Secrets()...)
+	}
 	return before, after, cfg, warnings, err
 }
 

@@ -25,11 +25,11 @@ const maxSecretFile = 64 << 10
 
 // setupFlags are the answers on the command line.
 type setupFlags struct {
-	model                        setup.Model
-	rule                         setup.Rule
-	keyFile, tokenFile, hookFile string
-	servers, channels            []string
-	print, noTest, yes           bool
+	model                                    setup.Model
+	rule                                     setup.Rule
+	keyFile, tokenFile, hookFile, headerFile string
+	servers, channels                        []string
+	print, noTest, yes                       bool
 }
 
 func setupCommand(c *cli) *cobra.Command {
@@ -59,6 +59,7 @@ func setupCommand(c *cli) *cobra.Command {
 	flags.StringVar(&f.model.Name, "model", "", "`name` of the model at the provider")
 	flags.StringVar(&f.model.BaseURL, "base-url", "", "`URL` of the provider's API, if it is not the provider's own")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`file` with the API key")
+	flags.StringVar(&f.headerFile, "header-file", "", "`file` with further headers that a gateway wants, as lines NAME: VALUE")
 	flags.StringVar(&f.tokenFile, "discord-token-file", "", "`file` with the bot's token")
 	flags.StringSliceVar(&f.servers, "discord-server", nil, "`ID` of a server where the bot listens (repeatable)")
 	flags.StringSliceVar(&f.channels, "discord-channel", nil, "`ID` of a channel where the bot listens (repeatable)")
@@ -90,6 +91,11 @@ func (f setupFlags) answers(c *cli) (out setup.Answers, err error) {
 		if f.model.Key, err = secret(f.keyFile); err != nil {
 			return out, err
 		}
+		headers, err := c.readSecret(f.headerFile)
+		if err != nil {
+			return out, err
+		}
+		f.model.Headers = config.Secret(headers)
 		out.Model = &f.model
 	}
 	if f.tokenFile != "" || len(f.servers)+len(f.channels) > 0 {
@@ -179,6 +185,7 @@ func (s *setupRun) apply(ctx context.Context, a setup.Answers, q *questioner) er
 	if err != nil {
 		return err
 	}
+	s.secrets.Add(cfg.Secrets()...)
 	if !s.noTest {
 		if err := s.test(ctx, cfg, a); err != nil && (q == nil || !q.yes("Save it anyway?", false)) {
 			return err

@@ -198,6 +198,13 @@ func (s *setupRun) askModel(ctx context.Context, q *questioner) (a setup.Answers
 		m.Key = q.secret("API key")
 		s.secrets.Add(m.Key.Reveal())
 	}
+	for p.Name == "custom" {
+		header := q.secret("Header that a gateway wants, as NAME: VALUE (Enter: no more)")
+		if !header.Set() {
+			break
+		}
+		m.Headers += header + "\n"
+	}
 	return setup.Answers{Model: m}, true, nil
 }
 

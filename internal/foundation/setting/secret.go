@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 )
 
 // A Secret is a string that hides its value from printers, encoders, and loggers.
@@ -49,3 +50,33 @@ var placeholders = []string{"ollama", "lm-studio", "llama.cpp", "not-needed"}
 // IsPlaceholder reports whether a key is an ordinary word, which texts may contain, instead of a
 // secret.
 func IsPlaceholder(key string) bool { return slices.Contains(placeholders, key) }
+
+// Hide replaces a key and the values of headers in a text.
+func Hide(text, key string, headers map[string][]string) string {
+	if key != "" && !IsPlaceholder(key) {
+		text = strings.ReplaceAll(text, key, Masked)
+	}
+	for _, values := range headers {
+		if value := values[len(values)-1]; !IsWords(value) {
+			text = strings.ReplaceAll(text, strings.TrimPrefix(value, "Bearer "), Masked)
+		}
+	}
+	return text
+}
+
+const (
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	// maxWord is the length of the longest word that is no secret.
+	maxWord = 12
+)
+
+// IsWords reports whether the value of a header consists of ordinary words, which texts may contain,
+// such as the name of a provider, instead of a secret.
+func IsWords(value string) bool {
+	for _, word := range strings.Fields(strings.ReplaceAll(value, "-", " ")) {
+		if len(word) > maxWord || strings.Trim(word, letters) != "" {
+			return false
+		}
+	}
+	return true
+}

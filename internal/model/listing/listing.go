@@ -1,7 +1,6 @@
 package listing
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -17,6 +16,7 @@ import (
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/order"
+	"lilac/internal/foundation/setting"
 )
 
 const (
@@ -102,9 +102,7 @@ func Ask(ctx context.Context, e Endpoint) (Answer, error) {
 	out.Date, _ = http.ParseTime(res.Header.Get("Date")) // zero if there is none
 	if res.StatusCode != http.StatusOK {
 		out.Refusal, _ = io.ReadAll(io.LimitReader(res.Body, maxRefusal)) // a cut body says enough
-		if e.Key != "" {
-			out.Refusal = bytes.ReplaceAll(out.Refusal, []byte(e.Key), []byte("***"))
-		}
+		out.Refusal = []byte(setting.Hide(string(out.Refusal), e.Key, e.Headers))
 		return out, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxList))

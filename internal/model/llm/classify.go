@@ -248,12 +248,10 @@ func quote(message string) string {
 	return ": " + message
 }
 
-// redact makes a provider's text fit for people and logs: without the key, on one line,
-// and of bounded length. Some providers quote the key.
+// redact makes a provider's text fit for people and logs: without the key and the headers, on one
+// line, and of bounded length. Some providers quote them.
 func (w *Endpoint) redact(s string, limit int) string {
-	if w.Key != "" && !setting.IsPlaceholder(w.Key) {
-		s = strings.ReplaceAll(s, w.Key, "***")
-	}
+	s = setting.Hide(s, w.Key, w.Headers)
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if r := []rune(s); len(r) > limit {

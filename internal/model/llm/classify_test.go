@@ -13,7 +13,7 @@ import (
 
 func classify(t *testing.T, status int, header http.Header, body string) *fault.Error {
 	t.Helper()
-	_, endpoint := llm.Options{Model: "m", KeySetting: "ACME_KEY", APIKey: "secret-key"}.Endpoint("acme", "Acme")
+	_, endpoint := llm.Options{Model: "m", KeySetting: "ACME_KEY", APIKey: "secret-key", Headers: http.Header{"Cf-Aig-Authorization": {"Bearer canary-1"}}}.Endpoint("acme", "Acme")
 	var f *fault.Error
 	if err := endpoint.Fault(llm.Refusal(status, header, []byte(body), time.Unix(1_800_000_000, 0))); !errors.As(err, &f) {
 		t.Fatalf("error is %v", err)
@@ -147,10 +147,11 @@ func TestRefusalsAreClassified(t *testing.T) {
 		"plain text":                     {503, nil, "upstream connect error", fault.Unavailable, "", 0, "upstream connect error"},
 		"a proxy before the host":        {407, nil, "Proxy Authentication Required", fault.Denied, "proxy_login", 0, "HTTPS_PROXY"},
 		"the key is redacted":            {403, nil, `{"message":"no access for secret-key"}`, fault.Denied, "", 0, "***"},
+		"the headers are redacted":       {403, nil, `{"message":"gateway: canary-1 has no access"}`, fault.Denied, "", 0, "gateway: *** has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := classify(t, c.status, c.header, c.body)
-			if f.Kind != c.kind || f.Code != c.code || !strings.Contains(f.Message, c.says) || strings.Contains(f.Error(), "secret-key") {
+			if f.Kind != c.kind || f.Code != c.code || !strings.Contains(f.Message, c.says) || strings.Contains(f.Error(), "secret-key") || strings.Contains(f.Error(), "canary-1") {
 				t.Errorf("kind %q, code %q, message %q", f.Kind, f.Code, f.Message)
 			}
 			if c.delay >= 0 && f.RetryAfter != c.delay {

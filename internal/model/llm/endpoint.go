@@ -21,8 +21,9 @@ type Endpoint struct {
 	Vendor, Model string
 	// Setting names the variable or setting of the key.
 	Setting string
-	// Key is removed from everything that the provider sends in errors.
-	Key string
+	// Key and the values of Headers are removed from everything that the provider sends in errors.
+	Key     string
+	Headers http.Header
 	// Client makes the calls; nil means a client that all adapters share.
 	Client *http.Client
 	// FirstToken and Silence bound how long the provider may send nothing, before and

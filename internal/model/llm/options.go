@@ -35,7 +35,7 @@ type Options struct {
 	// Body holds further fields of the request. They win over Lilac's own.
 	Body map[string]json.RawMessage
 	// Headers holds further headers of the request.
-	Headers map[string]string
+	Headers http.Header
 	// Tuning holds the sampling and thinking options.
 	Tuning Tuning
 
@@ -73,18 +73,17 @@ func (o Options) Endpoint(provider, vendor string) (Options, *Endpoint) {
 	}
 	o.APIKey = strings.TrimSpace(o.APIKey) // a key from a file often ends in a newline
 	return o, &Endpoint{
-		Vendor: vendor, Model: o.Model, Setting: o.KeySetting, Key: o.APIKey,
+		Vendor: vendor, Model: o.Model, Setting: o.KeySetting, Key: o.APIKey, Headers: o.Headers,
 		Client: o.HTTPClient, FirstToken: o.FirstToken, Silence: o.Silence,
 	}
 }
 
 // Header returns the headers of a request, without the key.
 func (o Options) Header() http.Header {
-	h := http.Header{}
-	for name, value := range o.Headers {
-		h.Set(name, value)
+	if o.Headers == nil {
+		return http.Header{}
 	}
-	return h
+	return o.Headers.Clone()
 }
 
 // OutputLimit returns how many tokens an answer may have: at most the limits that the endpoint

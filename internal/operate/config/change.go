@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"lilac/internal/foundation/setting"
 )
 
 // live lists the keys that apply without a restart, including all keys below them. All other keys
@@ -118,7 +120,9 @@ func secretsIn(out []string, v reflect.Value) []string {
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			out = secretsIn(out, v.MapIndex(key))
+			if v.Type() != reflect.TypeFor[Headers]() || !setting.IsWords(v.MapIndex(key).String()) {
+				out = secretsIn(out, v.MapIndex(key))
+			}
 		}
 	case reflect.Slice:
 		for i := range v.Len() {

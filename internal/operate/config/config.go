@@ -128,6 +128,7 @@ type Provider struct {
 	APIKeys []Secret     `json:"apiKeys,omitempty" jsonschema:"Further API keys. If the provider refuses or limits one key, Lilac uses the next."`
 	Auth    Auth         `json:"auth,omitempty" enum:"key,aws,google" jsonschema:"How calls are authenticated: key (the default), aws (signed with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for Amazon Bedrock), or google (with the default credentials of Google Cloud, for Vertex)."`
 	API     API          `json:"api,omitempty" enum:"responses,chat" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Default: responses for OpenAI's own endpoint, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
+	Headers Headers      `json:"headers,omitempty" jsonschema:"Headers to add to each request, for example cf-aig-authorization: Bearer ${TOKEN}. Those of a model win. Not allowed: Authorization, Host, Connection, and those that begin with Content-."`
 }
 
 // An Auth is a way to authenticate calls.
@@ -151,22 +152,22 @@ const (
 
 // A Model holds the facts and the options of a model.
 type Model struct {
-	ContextTokens   int               `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
-	MaxOutputTokens int               `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
-	Images          *bool             `json:"images,omitempty" jsonschema:"Whether the model accepts images."`
-	PDFs            *bool             `json:"pdfs,omitempty" jsonschema:"Whether the model accepts PDF documents."`
-	Audio           *bool             `json:"audio,omitempty" jsonschema:"Whether the model accepts recordings."`
-	Thinking        *bool             `json:"thinking,omitempty" jsonschema:"Whether the model thinks, for the lists of models."`
-	Tools           *bool             `json:"tools,omitempty" jsonschema:"Whether the model can call tools, for the lists of models."`
-	Effort          string            `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max" jsonschema:"How much the model thinks: none, minimal, low, medium, high, xhigh, or max, as far as the model supports it."`
-	ThinkingTokens  int               `json:"thinkingTokens,omitempty" jsonschema:"Maximum number of thinking tokens per call, for models that take a budget instead of an effort."`
-	Temperature     *float64          `json:"temperature,omitempty" jsonschema:"The sampling temperature, from 0 to 2."`
-	TopP            *float64          `json:"topP,omitempty" jsonschema:"The share of probability to sample from, above 0 and at most 1."`
-	FirstToken      Duration          `json:"firstToken,omitempty" jsonschema:"How long the model may send nothing before its first token. Default 2m."`
-	Silence         Duration          `json:"silence,omitempty" jsonschema:"How long the model may send nothing after its first token. Default 2m."`
-	Headers         map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add to each request."`
-	Body            map[string]any    `json:"body,omitempty" jsonschema:"Fields to add to the JSON body of each request. They replace Lilac's own."`
-	Price           *Price            `json:"price,omitempty" jsonschema:"The price in US dollars per million tokens. A money limit requires it."`
+	ContextTokens   int            `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
+	MaxOutputTokens int            `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
+	Images          *bool          `json:"images,omitempty" jsonschema:"Whether the model accepts images."`
+	PDFs            *bool          `json:"pdfs,omitempty" jsonschema:"Whether the model accepts PDF documents."`
+	Audio           *bool          `json:"audio,omitempty" jsonschema:"Whether the model accepts recordings."`
+	Thinking        *bool          `json:"thinking,omitempty" jsonschema:"Whether the model thinks, for the lists of models."`
+	Tools           *bool          `json:"tools,omitempty" jsonschema:"Whether the model can call tools, for the lists of models."`
+	Effort          string         `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max" jsonschema:"How much the model thinks: none, minimal, low, medium, high, xhigh, or max, as far as the model supports it."`
+	ThinkingTokens  int            `json:"thinkingTokens,omitempty" jsonschema:"Maximum number of thinking tokens per call, for models that take a budget instead of an effort."`
+	Temperature     *float64       `json:"temperature,omitempty" jsonschema:"The sampling temperature, from 0 to 2."`
+	TopP            *float64       `json:"topP,omitempty" jsonschema:"The share of probability to sample from, above 0 and at most 1."`
+	FirstToken      Duration       `json:"firstToken,omitempty" jsonschema:"How long the model may send nothing before its first token. Default 2m."`
+	Silence         Duration       `json:"silence,omitempty" jsonschema:"How long the model may send nothing after its first token. Default 2m."`
+	Headers         Headers        `json:"headers,omitempty" jsonschema:"Headers to add to each request."`
+	Body            map[string]any `json:"body,omitempty" jsonschema:"Fields to add to the JSON body of each request. They replace Lilac's own."`
+	Price           *Price         `json:"price,omitempty" jsonschema:"The price in US dollars per million tokens. A money limit requires it."`
 }
 
 // A Price is in US dollars per million tokens.

@@ -34,6 +34,8 @@ type ModelChoice struct {
 	Auth Auth
 	// API is empty for the default API of the endpoint.
 	API API
+	// Headers are added to each request: those of the provider and of the model.
+	Headers http.Header
 	// Options holds the options of the models section, without the facts above.
 	Options Model
 	// Price is nil if it is unknown.
@@ -150,27 +152,21 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 	if m, ok := c.Models[ref]; ok {
 		choice.override(m)
 	}
+	choice.Headers = p.Headers.header(choice.Options.Headers)
 	return choice, nil
 }
 
-// Header returns the headers that the configuration adds to the requests of the model.
-func (m ModelChoice) Header() http.Header {
-	h := http.Header{}
-	for name, value := range m.Options.Headers {
-		h.Set(name, value.Reveal())
-	}
-	return h
-}
-
-// ListHeader returns the headers of a request for the list of a provider's models: those of its
-// first model that has any, because some gateways answer nothing without them.
+// ListHeader returns the headers of a request for the list of a provider's models: its own, and those
+// of its first model that has any, because some gateways answer nothing without them.
 func ListHeader(c *Config, provider string) http.Header {
+	var first Headers
 	for _, ref := range slices.Sorted(maps.Keys(c.Models)) {
 		if of, _, _ := strings.Cut(ref, "/"); of == provider && len(c.Models[ref].Headers) > 0 {
-			return ModelChoice{Options: c.Models[ref]}.Header()
+			first = c.Models[ref].Headers
+			break
 		}
 	}
-	return nil
+	return c.Providers[provider].Headers.header(first)
 }
 
 func (m *ModelChoice) override(with Model) {

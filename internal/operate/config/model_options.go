@@ -39,11 +39,7 @@ func (m Model) checkOptions(field string) error {
 			found = append(found, fault.InvalidField(field+".body", "The body must not contain %s, which Lilac sets itself.", name))
 		}
 	}
-	for name := range m.Headers {
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }) {
-			found = append(found, fault.InvalidField(field+".headers", "%q is not the name of a header.", name))
-		}
-	}
+	found = append(found, m.Headers.check(field+".headers", false))
 	return errors.Join(found...)
 }
 

@@ -212,6 +212,7 @@ func (c checker) checkProviders() error {
 		if p.Auth != "" && !slices.Contains(enumOf[Provider]("Auth"), string(p.Auth)) {
 			found = append(found, fault.InvalidField(field+".auth", "The provider %s has the unknown auth %q. Use key, aws, or google.", name, p.Auth))
 		}
+		found = append(found, p.Headers.check(field+".headers", true))
 		u, err := url.Parse(p.BaseURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || !isAPIVersion(u.RawQuery) {
 			found = append(found, fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name))

@@ -123,7 +123,7 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice) []Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	endpoint := listing.Endpoint{Anthropic: m.Type == config.Anthropic, BaseURL: m.BaseURL, Key: m.APIKey.Reveal(), Headers: m.Header()}
+	endpoint := listing.Endpoint{Anthropic: m.Type == config.Anthropic, BaseURL: m.BaseURL, Key: m.APIKey.Reveal(), Headers: m.Headers}
 	answer, err := listing.Ask(ctx, endpoint)
 	if err != nil {
 		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s", m, says(err)), "Check the network, providers." + m.Provider + ".baseURL, and HTTPS_PROXY."}}
@@ -154,7 +154,7 @@ func listedModel(answer listing.Answer, m config.ModelChoice, message string) Fi
 	case answer.Status == http.StatusNotFound || answer.Status == http.StatusMethodNotAllowed:
 		return known(m, message+"; it is reached, and tells no list of models")
 	case answer.Status >= 400 && answer.Status < 500 && answer.Status != http.StatusTooManyRequests:
-		return Finding{"model", Warn, strings.TrimSuffix(fmt.Sprintf("%s: %s answers %d %s: %s", m, answer.Host, answer.Status, http.StatusText(answer.Status), llm.Sentence(answer.Status, answer.Header, answer.Refusal)), ": "), fmt.Sprintf("Check providers.%s.baseURL. If the host wants headers of its own, set models: {%q: {headers: …}}.", m.Provider, m.String())}
+		return Finding{"model", Warn, strings.TrimSuffix(fmt.Sprintf("%s: %s answers %d %s: %s", m, answer.Host, answer.Status, http.StatusText(answer.Status), llm.Sentence(answer.Status, answer.Header, answer.Refusal)), ": "), fmt.Sprintf("Check providers.%s.baseURL. If the host wants headers of its own, set providers.%[1]s.headers.", m.Provider)}
 	case answer.Status != http.StatusOK:
 		return Finding{"model", Warn, fmt.Sprintf("%s: %s answers %d %s", m, answer.Host, answer.Status, http.StatusText(answer.Status)), "Try again later, and check the provider's status page."}
 	case answer.List && len(answer.Models) == 0:

@@ -70,7 +70,7 @@ func TestServerWithoutModelsIsReported(t *testing.T) {
 	}
 }
 
-// Portkey answers nothing without its header, which its models have in their configuration.
+// Portkey answers nothing without its header, which the provider or its models have.
 func TestTheListOfAGatewayIsAskedWithItsHeaders(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Portkey-Provider") != "openai" {
@@ -86,12 +86,17 @@ func TestTheListOfAGatewayIsAskedWithItsHeaders(t *testing.T) {
 	p.Online = true
 	f := examine(t, p, "model")
 	check(t, f, doctor.Warn, "answers 400 Bad Request: Either x-portkey-config or x-portkey-provider header is required")
-	if !strings.Contains(f.Advice, "headers") {
+	if !strings.Contains(f.Advice, "set providers.pk.headers.") {
 		t.Errorf("the advice is %q", f.Advice)
 	}
-	p = patient(t, nil, provider+"models: {pk/gpt-4o: {headers: {x-portkey-provider: openai}}}\n")
-	p.Online = true
-	check(t, examine(t, p, "model"), doctor.OK, "the model is there")
+	for _, with := range []string{
+		provider + "models: {pk/gpt-4o: {headers: {x-portkey-provider: openai}}}\n",
+		strings.Replace(provider, "}}", ", headers: {x-portkey-provider: openai}}}", 1),
+	} {
+		p = patient(t, nil, with)
+		p.Online = true
+		check(t, examine(t, p, "model"), doctor.OK, "the model is there")
+	}
 }
 
 // The servers answer as llama.cpp does.

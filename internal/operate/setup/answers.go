@@ -81,6 +81,8 @@ type Model struct {
 	Key config.Secret
 	// BaseURL is the address of the API; empty means the provider's own.
 	BaseURL string
+	// Headers are further headers of each call, as lines NAME: VALUE. Those that are set stay.
+	Headers config.Secret
 }
 
 // Discord is the bot and where it listens.
@@ -129,6 +131,9 @@ func provider(name string) (Provider, bool) {
 
 // nameForm matches the names of providers, rules, and sources.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,39}$`)
+
+// headerForm matches the names of headers that setup accepts.
+var headerForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // Apply makes the changes of the answers in the files. It changes neither answers nor files. It
 // does not check the result: [config.Load] does.
@@ -200,7 +205,7 @@ func (m *Model) changes(files Files) ([]Change, error) {
 		changes = append(changes, Change{at("baseURL"), address})
 	}
 	key := strings.TrimSpace(m.Key.Reveal())
-	stored := strings.ToUpper(strings.ReplaceAll(m.Provider, "-", "_")) + "_API_KEY"
+	stored := secretName(m.Provider, "API_KEY")
 	switch {
 	case key != "":
 		files.Secrets[stored] = config.Secret(key)
@@ -208,7 +213,24 @@ func (m *Model) changes(files Files) ([]Change, error) {
 	case ok && known.Key != "" && address == known.BaseURL && !hasKey(files.Config, at("apiKey")) && !builtin:
 		return nil, fault.InvalidField("key", "Enter the API key. You get one at %s.", known.Key)
 	}
+	for _, line := range strings.Split(m.Headers.Reveal(), "\n") {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch value = strings.TrimSpace(value); {
+		case name == "" && value == "":
+		case value == "" || !headerForm.MatchString(name):
+			return nil, fault.InvalidField("headers", "Enter each header on a line of its own, in the form NAME: VALUE.")
+		default:
+			stored := secretName(m.Provider, name)
+			files.Secrets[stored] = config.Secret(value)
+			changes = append(changes, Change{append(at("headers"), name), "${" + stored + "}"})
+		}
+	}
 	return append(changes, set("model", m.Ref())), nil
+}
+
+// secretName returns the name under which a secret of a provider is stored.
+func secretName(provider, name string) string {
+	return strings.ToUpper(strings.ReplaceAll(provider+"_"+name, "-", "_"))
 }
 
 func (d *Discord) changes(files Files) ([]Change, error) {

@@ -93,12 +93,13 @@ type SetupSetting struct {
 	Reset bool   `json:"reset,omitempty"`
 }
 
-// SetupModel is the choice of a model. An empty key keeps the one that is set.
+// SetupModel is the choice of a model. An empty key keeps the one that is set. Headers are lines NAME: VALUE.
 type SetupModel struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model,omitempty"`
 	Key      string `json:"key,omitempty"`
 	BaseURL  string `json:"baseURL,omitempty"`
+	Headers  string `json:"headers,omitempty"`
 }
 
 // SetupDiscord is the bot and where it listens. An empty token keeps the one that is set.

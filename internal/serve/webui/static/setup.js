@@ -194,6 +194,7 @@ function modelStep(context) {
   const where = el('span', { className: 'hint' });
   key.node.append(where);
   const address = field('Address', 'baseURL', { type: 'url' });
+  const headers = field('Headers', 'headers', { rows: 2, placeholder: 'x-portkey-provider: openai' }, 'Only if a gateway wants headers of its own: one per line. The values are stored as secrets.');
   const names = el('datalist', { id: 'setup-models' });
   const model = field('Model', 'model');
   model.input.setAttribute('list', 'setup-models');
@@ -203,7 +204,7 @@ function modelStep(context) {
   const draw = () => {
     const p = known();
     const custom = p.name === 'custom';
-    own.node.hidden = !custom;
+    own.node.hidden = headers.node.hidden = !custom;
     key.node.hidden = p.name === 'demo' || (!p.key && !custom);
     key.input.placeholder = p.hasKey ? 'already set; leave empty to keep it' : '';
     where.replaceChildren(...(p.key ? ['Get a key at ', outside(p.key, new URL(p.key).host), '.'] : custom ? ['Leave it empty if the address needs none.'] : []));
@@ -219,11 +220,12 @@ function modelStep(context) {
   const answers = () => ({
     provider: provider.value === 'custom' ? own.input.value.trim() || 'local' : provider.value,
     model: model.input.value.trim(), key: key.input.value.trim(), baseURL: address.node.hidden ? '' : address.input.value.trim(),
+    headers: headers.node.hidden ? undefined : headers.input.value.trim(),
   });
   const section = step(context, {
     number: 1, key: 'model', name: 'Choose a model', done: state.demo ? '' : state.model,
     help: ['Lilac works with the models of many providers, and with models on your own machine. ', el('b', {}, 'Test'), ' makes one small real call with a tool.'],
-    fields: [el('div', { className: 'fields' }, el('label', { className: 'field' }, el('span', {}, 'Provider'), provider), own.node, address.node, key.node, model.node, list)],
+    fields: [el('div', { className: 'fields' }, el('label', { className: 'field' }, el('span', {}, 'Provider'), provider), own.node, address.node, key.node, headers.node, model.node, list)],
     parts: answers,
     test: async () => {
       const found = await api.testModel(answers());
