@@ -102,50 +102,57 @@ func (s *server) call(ctx context.Context, people People, do func(context.Contex
 	default:
 		return fault.New(fault.RateLimited, "The MCP server %s works on %d calls already; try again when one has ended.", s.name, maxCalls)
 	}
-	select {
-	case <-s.settled:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	live, err := s.ready(ctx, nil)
+	if err != nil {
+		return err
 	}
-	s.mu.Lock()
-	live := s.live
-	s.mu.Unlock()
-	if live == nil {
-		return s.away()
-	}
-	err := s.attempt(ctx, live, people, do)
+	err = s.attempt(ctx, live, people, do)
 	if !errors.Is(err, mcp.ErrSessionMissing) {
 		return err
 	}
 	// The server has forgotten the session, and so has not handled the call. It may do that at any time
 	// (MCP 2025-06-18, "Session Management").
-	if live, err = s.renewed(ctx, live); err != nil {
+	if live, err = s.ready(ctx, live); err != nil {
 		return err
 	}
 	return s.attempt(ctx, live, people, do)
 }
 
+// restartTime limits how long a call waits for a server that is restarted.
+const restartTime = 10 * time.Second
+
 // away returns the error of a call of a server that does not work.
 func (s *server) away() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s. It is started again by itself.", s.name, s.state, s.trouble)
+	switch {
+	case s.state == Disabled:
+		return fault.New(fault.Unavailable, "The MCP server %s is turned off.", s.name)
+	case s.trouble == "":
+		return fault.New(fault.Unavailable, "The MCP server %s is still starting: try again in a moment.", s.name)
+	}
+	return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s. It is started again by itself: try again later.", s.name, s.state, s.trouble)
 }
 
-// renewed waits for the connection after one whose session was forgotten.
-func (s *server) renewed(ctx context.Context, before *connection) (*connection, error) {
+// ready returns the connection, which must not be before, one that has ended. While the server is
+// restarted, it waits.
+func (s *server) ready(ctx context.Context, before *connection) (*connection, error) {
+	late := time.NewTimer(restartTime)
+	defer late.Stop()
 	for {
 		s.mu.Lock()
-		live, state, changed := s.live, s.state, s.changed
+		live, waits, changed := s.live, s.state == Starting || s.soon, s.changed
 		s.mu.Unlock()
 		switch {
 		case live != nil && live != before:
 			return live, nil
-		case live == nil && state != Starting:
+		case live == nil && !waits:
 			return nil, s.away()
 		}
 		select {
 		case <-changed:
+		case <-late.C:
+			return nil, s.away()
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -21,7 +21,7 @@ import (
 // ServerConfig is an entry of the section "mcpServers" of the configuration. It has the
 // keys that other products use, and a few of Lilac's own.
 type ServerConfig struct {
-	Type    string                    `json:"type,omitempty" jsonschema:"stdio or http (also written streamable-http or streamableHttp). Default: stdio for a server with command, http for one with url. The old transport sse is not supported."`
+	Type    string                    `json:"type,omitempty" jsonschema:"stdio, http (also written streamable-http or streamableHttp), or sse, the old transport of HTTP. Default: stdio for a server with command, http for one with url."`
 	Command string                    `json:"command,omitempty" jsonschema:"The program of a stdio server. It runs in the sandbox of the agent's commands."`
 	Args    []string                  `json:"args,omitempty" jsonschema:"Arguments of the program."`
 	Env     map[string]setting.Secret `json:"env,omitempty" jsonschema:"Environment variables of the program. It gets no others of Lilac's environment: pass one on with NAME: ${NAME}."`
@@ -55,6 +55,7 @@ type ServerConfig struct {
 const (
 	transportStdio = "stdio"
 	transportHTTP  = "http"
+	transportSSE   = "sse" // of revision 2024-11-05
 )
 
 // The rights of a stdio server in the workspace.
@@ -86,6 +87,8 @@ func (c ServerConfig) transport() string {
 		return transportStdio
 	case transportHTTP, "streamablehttp", "remote":
 		return transportHTTP
+	case transportSSE:
+		return transportSSE
 	}
 	return c.Type
 }
@@ -133,15 +136,13 @@ func (c ServerConfig) Check(field string) error {
 	switch transport := c.transport(); {
 	case c.Command == "" && c.URL == "":
 		bad("", "The MCP server needs a command (for stdio) or a url (for HTTP).")
-	case transport == "sse":
-		bad(".type", "The old transport sse is not supported. Most servers also offer streamable HTTP: try type http with the address that ends in /mcp.")
-	case transport != transportStdio && transport != transportHTTP:
-		bad(".type", "%q is not a transport; use stdio or http.", c.Type)
+	case transport != transportStdio && transport != transportHTTP && transport != transportSSE:
+		bad(".type", "%q is not a transport; use stdio, http, or sse.", c.Type)
 	case transport == transportStdio && c.Command == "":
 		bad(".command", "The server has no command, which stdio needs.")
 	case transport == transportStdio && c.URL != "":
 		bad(".url", "The server has a command and a url; it can have one of them.")
-	case transport == transportHTTP:
+	case transport != transportStdio:
 		if _, err := c.endpoint(); err != nil {
 			bad(".url", "%q is not an address such as https://mcp.example.org/mcp.", c.URL)
 		}

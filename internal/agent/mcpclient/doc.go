@@ -1,5 +1,5 @@
-// Package mcpclient connects to servers of the Model Context Protocol (MCP), over stdio
-// and streamable HTTP, and offers their tools, resources and prompts as callables.
+// Package mcpclient connects to servers of the Model Context Protocol (MCP), over stdio,
+// streamable HTTP, and the older HTTP with SSE, and offers their tools, resources and prompts as callables.
 //
 // A server is untrusted. It may hang, crash, flood, lie, and change its tools, and only
 // its own callables suffer:

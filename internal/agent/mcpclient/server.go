@@ -45,8 +45,11 @@ type server struct {
 	restarts int
 	// again ends the pause before the next start; nil before the first one.
 	again func()
-	// live is the connection while the state is Ready.
-	live *connection
+	// soon reports that the next start is near, so that a call waits for it.
+	soon bool
+	// live is the connection while the state is Ready, and last the last one that was: what it
+	// offered stays listed while the server is restarted.
+	live, last *connection
 	// changed is closed when the state changes.
 	changed chan struct{}
 }
@@ -81,7 +84,7 @@ func (s *server) run(ctx context.Context) {
 		s.set(Starting, nil)
 		lived, err := s.serve(ctx)
 		if ctx.Err() != nil {
-			s.set(Waiting, nil) // for the calls in renewed
+			s.set(Waiting, nil) // for the calls in ready
 			return
 		}
 		if errors.Is(err, mcp.ErrSessionMissing) && lived >= s.o.limits.session {
@@ -110,11 +113,11 @@ func (s *server) rest(ctx context.Context, pause time.Duration) bool {
 
 func (s *server) set(state State, live *connection) {
 	s.mu.Lock()
-	s.state, s.since, s.live = state, time.Now(), live
+	s.state, s.since, s.live, s.soon = state, time.Now(), live, s.soon && state == Waiting
 	close(s.changed)
 	s.changed = make(chan struct{})
 	if live != nil {
-		s.trouble = live.offer.dropped
+		s.last, s.trouble = live, live.offer.dropped
 	}
 	s.mu.Unlock()
 	if state != Starting {
@@ -127,7 +130,7 @@ func (s *server) fail(err error, pause time.Duration) {
 	s.log.Warn("an MCP server does not work", "reason", why, "next_start_ms", pause.Milliseconds())
 	s.mu.Lock()
 	s.restarts++
-	s.trouble = why
+	s.trouble, s.soon = why, pause <= restartTime
 	s.mu.Unlock()
 	s.set(Waiting, nil)
 }
@@ -164,10 +167,10 @@ func (s *server) status() Status {
 func (s *server) offer() (Offer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live == nil {
+	if s.last == nil {
 		return Offer{}, false
 	}
-	return s.live.offer, true
+	return s.last.offer, true
 }
 
 // connection is a connection that works.
@@ -209,11 +212,11 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 		}
 		defer func() { stop(nil); <-started.done }()
 	default:
-		client, streamable, err := s.remote(stop)
+		client, remote, err := s.remote(ctx, stop)
 		if err != nil {
 			return 0, err
 		}
-		transport = streamable
+		transport = remote
 		defer client.CloseIdleConnections()
 	}
 	err = s.connect(ctx, transport, live)
@@ -245,8 +248,8 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 	return lived, err
 }
 
-// remote returns the client for an HTTP server.
-func (s *server) remote(stop context.CancelCauseFunc) (*http.Client, mcp.Transport, error) {
+// remote returns the client for an HTTP server. ctx is that of the connection.
+func (s *server) remote(ctx context.Context, stop context.CancelCauseFunc) (*http.Client, mcp.Transport, error) {
 	endpoint, err := s.config.endpoint()
 	if err != nil {
 		return nil, nil, err
@@ -259,6 +262,9 @@ func (s *server) remote(stop context.CancelCauseFunc) (*http.Client, mcp.Transpo
 	client := egress.NewService(egress.ServiceOptions{
 		Origin: endpoint, Internal: s.config.Internal, Headers: headers, BodyBytes: int64(s.o.limits.message), Read: flood.add,
 	})
+	if s.config.transport() == transportSSE {
+		return client, lasting{&mcp.SSEClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}, ctx}, nil
+	}
 	transport := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}
 	transport.OAuthHandler = refusals{s.key}
 	if s.o.Logins != nil && (s.config.OAuth != nil || !s.config.hasToken()) {
@@ -267,6 +273,16 @@ func (s *server) remote(stop context.CancelCauseFunc) (*http.Client, mcp.Transpo
 	}
 	return client, transport, nil
 }
+
+// lasting connects with the context of the connection: the stream of the old transport would end with the
+// context of the start.
+type lasting struct {
+	mcp.Transport
+	ctx context.Context
+}
+
+// Connect implements [mcp.Transport].
+func (t lasting) Connect(context.Context) (mcp.Connection, error) { return t.Transport.Connect(t.ctx) }
 
 // errSlow is the reason when a server does not start in time.
 var errSlow = fault.New(fault.Timeout, "it did not start in time; startTimeout can give it longer")

@@ -200,7 +200,20 @@ func (s *Servers) Retry(name string) error {
 	return nil
 }
 
-// Offers lists what the servers that work offer, by name of the server.
+// Absent says why a server has not offered anything yet. It returns nil if it has, or is not known.
+func (s *Servers) Absent(name string) error {
+	one, err := s.find(name)
+	if err != nil {
+		return nil
+	}
+	if _, ok := one.offer(); ok {
+		return nil
+	}
+	return one.away()
+}
+
+// Offers lists what the servers offer, by name of the server. What a server offered before it ended
+// stays listed while it is restarted.
 func (s *Servers) Offers() (out []Offer) {
 	for _, one := range s.sorted() {
 		if offer, ok := one.offer(); ok {

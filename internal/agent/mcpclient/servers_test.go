@@ -38,8 +38,18 @@ func onHTTP(t testing.TB, stateless bool) ServerConfig {
 	return ServerConfig{URL: web.URL + "/mcp"}
 }
 
+// onSSE returns the entry of a fake server with the old transport.
+func onSSE(t testing.TB) ServerConfig {
+	t.Helper()
+	server := fake("good")
+	web := httptest.NewServer(mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	return ServerConfig{Type: "sse", URL: web.URL + "/sse"}
+}
+
 func TestTypesOfResultsAreKept(t *testing.T) {
-	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false), "stateless": onHTTP(t, true)} {
+	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false), "stateless": onHTTP(t, true), "sse": onSSE(t)} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, Options{}, map[string]ServerConfig{"Fake One": entry})
 			offers := s.Offers()
@@ -171,7 +181,7 @@ func TestServersThatFailHarmOnlyThemselves(t *testing.T) {
 
 func TestResultsAndFloodsAreBounded(t *testing.T) {
 	effort.SkipSlow(t)
-	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false)} {
+	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false), "sse": onSSE(t)} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, Options{limits: limits{message: 1 << 18, minute: 8 << 20}}, map[string]ServerConfig{"fake": entry})
 			if _, err := s.Call(t.Context(), "fake", "big", input(t, map[string]any{"n": 6}), People{}); fault.ToWire(err).Code != CodeUnknown {
@@ -207,7 +217,7 @@ func TestNamesOfToolsCannotShadow(t *testing.T) {
 }
 
 func TestChangesAreListedAndPublished(t *testing.T) {
-	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false)} {
+	for name, entry := range map[string]ServerConfig{"stdio": stdioFake(t, "good"), "http": onHTTP(t, false), "sse": onSSE(t)} {
 		t.Run(name, func(t *testing.T) {
 			entry.Watch = []string{"x:note"}
 			published := make(chan Notice, 16)

@@ -20,7 +20,7 @@ type Status struct {
 	// Name is the name in callables, and Key the one in the configuration.
 	Name string `json:"name"`
 	Key  string `json:"key"`
-	// Transport is stdio or http.
+	// Transport is stdio, http, or sse.
 	Transport string `json:"transport"`
 	State     State  `json:"state"`
 	// Trouble says why the server does not work, or what of it is left out.

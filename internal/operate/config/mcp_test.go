@@ -44,7 +44,7 @@ func TestMistakesInMCPServersAreNamed(t *testing.T) {
 		`{"!": {command: x}}`:                         "is not a name for an MCP server",
 		`{a: {}}`:                                     "needs a command",
 		`{a: {command: x, url: "https://a.example"}}`: "it can have one of them",
-		`{a: {type: sse, url: "https://a.example"}}`:  "streamable HTTP",
+		`{a: {type: ws, url: "https://a.example"}}`:   "stdio, http, or sse",
 		`{a: {url: "ftp://a.example"}}`:               "is not an address",
 		`{a: {url: "https://me:pw@a.example"}}`:       "is not an address",
 		`{a: {command: x, hosts: ["https://b"]}}`:     "is not a host",

@@ -30,6 +30,7 @@ const (
 // MCPServers calls MCP servers; see [mcpclient.Servers].
 type MCPServers interface {
 	Offers() []mcpclient.Offer
+	Absent(server string) error
 	Settle(ctx context.Context)
 	Call(ctx context.Context, server, tool string, input json.RawMessage, people mcpclient.People) (mcpclient.Result, error)
 	Resources(ctx context.Context, server string) ([]mcpclient.Listed, error)
@@ -59,6 +60,12 @@ func (m *MCP) Prefix() string { return MCPPrefix }
 
 // Settle implements [toolserver.Source].
 func (m *MCP) Settle(ctx context.Context) { m.Servers.Settle(ctx) }
+
+// Absent implements [toolserver.Source].
+func (m *MCP) Absent(id string) error {
+	server, _, _ := strings.Cut(strings.TrimPrefix(id, MCPPrefix), ".")
+	return m.Servers.Absent(server)
+}
 
 // Callables implements [toolserver.Source].
 func (m *MCP) Callables() (out []toolserver.Callable) {

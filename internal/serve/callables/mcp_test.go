@@ -29,6 +29,13 @@ func (f *fakeMCP) Offers() []mcpclient.Offer {
 
 func (f *fakeMCP) Settle(context.Context) {}
 
+func (f *fakeMCP) Absent(server string) error {
+	if server == "late" {
+		return fault.New(fault.Unavailable, "The MCP server late is still starting.")
+	}
+	return nil
+}
+
 func (f *fakeMCP) Call(_ context.Context, server, tool string, in json.RawMessage, people mcpclient.People) (mcpclient.Result, error) {
 	f.called = append(f.called, server+"."+tool+string(in))
 	if people.Show != nil {
@@ -106,6 +113,19 @@ func (w *mcpWorld) ask(t testing.TB, g toolserver.Grant, method, path, body stri
 func (w *mcpWorld) call(t testing.TB, g toolserver.Grant, id, in string) (int, string) {
 	t.Helper()
 	return w.ask(t, g, http.MethodPost, "/call", `{"callableId":"`+id+`","input":`+in+`}`)
+}
+
+// A model that is told that a tool is unknown gives it up.
+func TestAToolOfAServerThatStartsIsNotUnknown(t *testing.T) {
+	w := newMCPWorld(t)
+	for id, want := range map[string]string{"mcp.late.search": "still starting", "mcp.good.search": "unknown_callable", "mcp.other.search": "unknown_callable"} {
+		if _, got := w.call(t, toolserver.Grant{}, id, `{}`); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", id, got)
+		}
+	}
+	if _, got := w.call(t, toolserver.Grant{Callables: []string{"surface.*"}}, "mcp.late.search", `{}`); !strings.Contains(got, "unknown_callable") {
+		t.Errorf("a token without the server: %s", got)
+	}
 }
 
 func TestToolsOfMCPServersAreCallables(t *testing.T) {

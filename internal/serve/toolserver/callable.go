@@ -74,6 +74,8 @@ type Source interface {
 	Prefix() string
 	// Callables returns those that exist now.
 	Callables() []Callable
+	// Absent says why a callable may be missing only for now, or returns nil.
+	Absent(id string) error
 	// Settle waits until a source that starts knows its callables, or ctx ends.
 	Settle(ctx context.Context)
 }
@@ -121,6 +123,11 @@ func (s *Server) lookup(g Grant, id string) (Callable, error) {
 		return c, &fault.Error{Kind: fault.Denied, Code: "callable_not_allowed", Message: g.Tools.Refusal(id)}
 	case known:
 		return c, &fault.Error{Kind: fault.Denied, Code: "callable_not_allowed", Message: fmt.Sprintf("This token does not allow %s.", id)}
+	}
+	if s.o.Source != nil && strings.HasPrefix(id, s.prefix()) && s.mayCall(g, Callable{ID: id, Changes: true}) {
+		if err := s.o.Source.Absent(id); err != nil {
+			return c, err
+		}
 	}
 	var mine []string
 	for _, one := range s.allowed(g) {

@@ -1,0 +1,51 @@
+package mcpclient
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/foundation/fault"
+)
+
+// crash ends a server in the middle of a call.
+func crash(t *testing.T, s *Servers) {
+	t.Helper()
+	if _, err := s.Call(t.Context(), "fake", "crash", nil, People{}); fault.ToWire(err).Code != CodeUnknown {
+		t.Fatalf("the call of a server that crashes: %v", err)
+	}
+}
+
+func TestAServerStaysListedWhileItIsRestarted(t *testing.T) {
+	o := Options{limits: limits{backoff: func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }}}
+	s := serve(t, o, map[string]ServerConfig{"fake": stdioFake(t, "good")})
+	before := len(s.Offers()[0].Tools)
+	crash(t, s)
+	eventually(t, "it waits for its next start", func() bool { return s.Status()[0].State == Waiting })
+	if offers := s.Offers(); len(offers) != 1 || len(offers[0].Tools) != before {
+		t.Errorf("it offers %+v", offers)
+	}
+	if _, err := s.Call(t.Context(), "fake", "echo", nil, People{}); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "out of cheese") {
+		t.Errorf("a call while it does not work: %v", err)
+	}
+}
+
+func TestACallWaitsForAServerThatIsRestarted(t *testing.T) {
+	o := Options{limits: limits{backoff: func(int, time.Duration) (int, time.Duration) { return 1, 200 * time.Millisecond }}}
+	s := serve(t, o, map[string]ServerConfig{"fake": stdioFake(t, "good")})
+	crash(t, s)
+	if got, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "back"}), People{}); err != nil || got.texts() != "back0" {
+		t.Errorf("%q, %v", got.texts(), err)
+	}
+}
+
+func TestAServerThatHasNotOfferedAnythingSaysWhy(t *testing.T) {
+	o := Options{limits: limits{backoff: func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }}}
+	s := serve(t, o, map[string]ServerConfig{"good": stdioFake(t, "good"), "dies": stdioFake(t, "dies"), "off": {Disabled: true}})
+	s.Set(map[string]ServerConfig{"good": stdioFake(t, "good"), "dies": stdioFake(t, "dies"), "off": {Disabled: true}, "mute": stdioFake(t, "mute")})
+	for name, want := range map[string]string{"good": "", "unknown": "", "dies": "the key is missing", "off": "turned off", "mute": "still starting"} {
+		if err := s.Absent(name); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
