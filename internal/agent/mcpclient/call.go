@@ -118,7 +118,8 @@ func (s *server) call(ctx context.Context, people People, do func(context.Contex
 	return s.attempt(ctx, live, people, do)
 }
 
-// restartTime limits how long a call waits for a server that is restarted.
+// restartTime limits how long a call waits for a server that is restarted. It is also the time after which a call
+// restarts a server that would wait for longer: what it needs may be there again.
 const restartTime = 10 * time.Second
 
 // away returns the error of a call of a server that does not work.
@@ -141,6 +142,10 @@ func (s *server) ready(ctx context.Context, before *connection) (*connection, er
 	defer late.Stop()
 	for {
 		s.mu.Lock()
+		if s.state == Waiting && s.again != nil && time.Since(s.since) >= restartTime {
+			s.soon = true
+			s.again()
+		}
 		live, waits, changed := s.live, s.state == Starting || s.soon, s.changed
 		s.mu.Unlock()
 		switch {

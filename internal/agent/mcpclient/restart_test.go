@@ -49,3 +49,33 @@ func TestAServerThatHasNotOfferedAnythingSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+// The pause grows to minutes, but the call shows that somebody needs the server.
+func TestACallRestartsAServerThatWaitsForLong(t *testing.T) {
+	o := Options{limits: limits{backoff: func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }}}
+	s := serve(t, o, map[string]ServerConfig{"fake": stdioFake(t, "good")})
+	crash(t, s)
+	eventually(t, "it waits for its next start", func() bool { return s.Status()[0].State == Waiting })
+	one := s.servers["fake"]
+	one.mu.Lock()
+	one.since = one.since.Add(-restartTime)
+	one.mu.Unlock()
+	if got, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "back"}), People{}); err != nil || got.texts() != "back0" {
+		t.Errorf("%q, %v", got.texts(), err)
+	}
+}
+
+func TestTheLastWordsOfAProgramAreItsError(t *testing.T) {
+	for said, want := range map[string]string{
+		"starting\nthe key of the service is missing": "the key of the service is missing",
+		"Error: no contexts are defined in kubeconfig.\nUsage:\n  server [flags]\n\nFlags:\n  --version  Print the version and quit\n":              "Error: no contexts are defined in kubeconfig.",
+		"Connecting\nFailed to connect: Error: Could not find the file. Tried:\n → /a/b.node\n    at bindings (/a/bindings.js:126:9)\n} extra text": "Failed to connect: Error: Could not find the file. Tried:",
+		"Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: the key is missing\n":                                             "ValueError: the key is missing",
+		"[1] Fatal error: TypeError: fetch failed\n    at x (/a.js:1:1) {\n  [cause]: Error: bad port\n      at y\n}":                               "[cause]: Error: bad port",
+		"npm error code ENOTFOUND\nnpm error network request failed\nnpm error Error: see /log":                                                     "npm error code ENOTFOUND",
+	} {
+		if got := lastWords(said); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %q", said, got)
+		}
+	}
+}

@@ -265,7 +265,8 @@ func (s *server) remote(ctx context.Context, stop context.CancelCauseFunc) (*htt
 	if s.config.transport() == transportSSE {
 		return client, lasting{&mcp.SSEClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}, ctx}, nil
 	}
-	transport := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}
+	checked := &http.Client{Transport: forgotten{client.Transport}, CheckRedirect: client.CheckRedirect}
+	transport := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: checked, MaxEventSize: s.o.limits.message}
 	transport.OAuthHandler = refusals{s.key}
 	if s.o.Logins != nil && (s.config.OAuth != nil || !s.config.hasToken()) {
 		d := discovery{endpoint, s.config.Internal}

@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,6 +23,8 @@ type forgetful struct {
 	handler atomic.Pointer[mcp.StreamableHTTPHandler]
 	// always forgets the session before each call of a tool.
 	always bool
+	// refuses answers a session that it has forgotten with 400 and a text, as many servers do, instead of 404.
+	refuses string
 	// silent answers no messages but calls of tools.
 	silent atomic.Bool
 	calls  atomic.Int32
@@ -58,12 +61,28 @@ func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	f.handler.Load().ServeHTTP(w, r)
+	if f.refuses == "" || !strings.Contains(string(body), `"tools/call"`) {
+		f.handler.Load().ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	if f.handler.Load().ServeHTTP(answer, r); answer.Code == http.StatusNotFound {
+		http.Error(w, f.refuses, http.StatusBadRequest)
+		return
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
 }
 
 func startForgetful(t *testing.T, always bool, session time.Duration) (*forgetful, *Servers) {
 	t.Helper()
-	f := &forgetful{always: always}
+	return startRefusing(t, always, session, "")
+}
+
+func startRefusing(t *testing.T, always bool, session time.Duration, refuses string) (*forgetful, *Servers) {
+	t.Helper()
+	f := &forgetful{always: always, refuses: refuses}
 	f.forget()
 	web := httptest.NewServer(f)
 	t.Cleanup(func() {
@@ -75,15 +94,19 @@ func startForgetful(t *testing.T, always bool, session time.Duration) (*forgetfu
 }
 
 func TestAForgottenSessionIsReplacedAndTheCallMadeAgain(t *testing.T) {
-	f, s := startForgetful(t, false, 1)
-	for range 3 {
-		if got, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "here"}), People{}); err != nil || got.texts() != "here0" {
-			t.Fatalf("%q, %v", got.texts(), err)
-		}
-		f.forget()
-	}
-	if status := s.Status()[0]; status.Restarts != 0 {
-		t.Errorf("it counts as failed: %+v", status)
+	for _, refuses := range []string{"", `{"error":{"message":"Bad Request: No valid session ID provided"}}`, "Bad Request: Server not initialized"} {
+		t.Run(refuses, func(t *testing.T) {
+			f, s := startRefusing(t, false, 1, refuses)
+			for range 3 {
+				if got, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "here"}), People{}); err != nil || got.texts() != "here0" {
+					t.Fatalf("%q, %v", got.texts(), err)
+				}
+				f.forget()
+			}
+			if status := s.Status()[0]; status.Restarts != 0 {
+				t.Errorf("it counts as failed: %+v", status)
+			}
+		})
 	}
 }
 

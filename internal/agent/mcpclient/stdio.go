@@ -20,6 +20,7 @@ import (
 	"lilac/internal/agent/egress"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
 	"lilac/internal/foundation/text"
 )
 
@@ -27,7 +28,7 @@ const (
 	// writeTime limits how long a stdio server may refuse to read a message.
 	writeTime = 10 * time.Second
 	// stderrBytes limits the part of a server's standard error that is kept to explain its end.
-	stderrBytes = 2 << 10
+	stderrBytes = 8 << 10
 )
 
 // process is a running stdio server.
@@ -127,15 +128,7 @@ func (s *server) policy() (policy sandbox.Policy, dir string, err error) {
 
 // ended explains the end of the process, or of the connection that ended it.
 func (p *process) ended(connection error) string {
-	said := strings.TrimSpace(p.stderr.String())
-	at := strings.LastIndexByte(said, '\n')
-	if at >= 0 && strings.HasPrefix(said[at+1:], "npm error") { // npm says the cause first
-		at = strings.Index(said, "npm error") - 1
-	}
-	if at >= 0 && len(said)-at > 20 {
-		said = said[at+1:]
-	}
-	said = text.TruncateRunes(text.SingleLine(said), 300)
+	said := lastWords(p.stderr.String())
 	out := fmt.Sprintf("it ended with exit code %d", p.result.ExitCode)
 	switch {
 	case errors.Is(p.err, context.Canceled):
@@ -151,6 +144,25 @@ func (p *process) ended(connection error) string {
 		out += "; its last words: " + said
 	}
 	return out
+}
+
+// errorLine matches a line that begins with an error, perhaps after a prefix, as programs print it before a trace or
+// their usage.
+var errorLine = lazyregexp.New(`(?im)^.*\b(\w*error|\w*exception|fatal|panic): .*`)
+
+// lastWords returns the part of the standard error that says why a program ended: its last error, or else its last line.
+func lastWords(said string) string {
+	said = strings.TrimSpace(said)
+	at := strings.LastIndexByte(said, '\n')
+	if found := errorLine().FindAllString(said, -1); at >= 0 && strings.HasPrefix(said[at+1:], "npm error") { // npm says the cause first
+		at = strings.Index(said, "npm error") - 1
+	} else if len(found) > 0 {
+		said, at = found[len(found)-1], -1
+	}
+	if at >= 0 && len(said)-at > 20 {
+		said = said[at+1:]
+	}
+	return text.TruncateRunes(text.SingleLine(said), 300)
 }
 
 // networkAdvice says which setting opens the network for a stdio server that does not start.
