@@ -49,6 +49,9 @@ type ServerConfig struct {
 	AutoApprove   []string `json:"autoApprove,omitempty" jsonschema:"Ignored; other products have it. Use tools: {allow: […], deny: […]} of a channel, rule, or surface."`
 	AlwaysAllow   []string `json:"alwaysAllow,omitempty" jsonschema:"Ignored, as autoApprove."`
 	DisabledTools []string `json:"disabledTools,omitempty" jsonschema:"Names of tools that are left out."`
+
+	// Broken reports that the entry has a mistake, so that the server can't start.
+	Broken bool `json:"-"`
 }
 
 // The transports.

@@ -79,3 +79,12 @@ func TestTheLastWordsOfAProgramAreItsError(t *testing.T) {
 		}
 	}
 }
+
+func TestAServerWhoseEntryHasAMistakeSaysSo(t *testing.T) {
+	broken := stdioFake(t, "good")
+	broken.Broken = true
+	s := serve(t, Options{}, map[string]ServerConfig{"fake": broken})
+	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "lilac config check") {
+		t.Errorf("the server is %+v", got)
+	}
+}

@@ -80,6 +80,10 @@ func (s *server) stop() {
 
 // run keeps the server running until ctx ends.
 func (s *server) run(ctx context.Context) {
+	if s.config.Broken {
+		s.fail(errBroken, maxPause)
+		return
+	}
 	for failures := 0; ; {
 		s.set(Starting, nil)
 		lived, err := s.serve(ctx)
@@ -99,6 +103,9 @@ func (s *server) run(ctx context.Context) {
 		}
 	}
 }
+
+// errBroken is the reason of a server whose entry has a mistake.
+var errBroken = fault.New(fault.Invalid, "its settings have a mistake, and lilac config check says which")
 
 // rest waits until the next start. It returns false if ctx ended.
 func (s *server) rest(ctx context.Context, pause time.Duration) bool {

@@ -156,7 +156,7 @@ func whole(t reflect.Type) bool { return t.Kind() == reflect.Int || t.Kind() == 
 func (w *keyWalker) wrong(n ast.Node, path string) {
 	token := n.GetToken()
 	err := fault.New(fault.Invalid, "%s:%d:%d: %s has to be a whole number, not %s.", w.file, token.Position.Line, token.Position.Column, path, token.Value)
-	w.mistakes = append(w.mistakes, mistake{err, place{token.Position.Line, token.Position.Column}})
+	w.mistakes = append(w.mistakes, mistake{err: err, at: place{token.Position.Line, token.Position.Column}})
 }
 
 func (w *keyWalker) value(in *ast.MappingNode, n *ast.MappingValueNode, t reflect.Type, path string) {

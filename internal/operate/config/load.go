@@ -79,10 +79,11 @@ func Load(src Source) (*Config, []Warning, error) {
 			mistakes = append(mistakes, c.located(err))
 		}
 	}
+	mistakes, broken := c.breakMCP(mistakes)
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c.Config, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.mistypedTools(), c.exposed(), c.wrongTZ()), nil
+	return c.Config, slices.Concat(warnings, broken, c.withoutSession(), c.mistypedTypes(), c.mistypedTools(), c.exposed(), c.wrongTZ()), nil
 }
 
 // A reader merges the sources of a configuration, and locates its mistakes in them.
@@ -225,9 +226,9 @@ func (c reader) decode(path string, data []byte) ([]Warning, []mistake, error) {
 	sub := &substituter{getenv: func(name string) string { return cmp.Or(c.getenv(name), secrets[name].Reveal()) }, noSecrets: noSecrets, file: path}
 	ast.Walk(sub, body)
 	mistakes := append(sub.mistakes, keys.mistakes...)
-	for _, m := range mistakes {
+	for i, m := range mistakes {
 		if key, ok := keys.drop(m.at); ok {
-			c.unread = append(c.unread, key)
+			c.unread, mistakes[i].key = append(c.unread, key), key
 		}
 	}
 	mistakes = append(mistakes, c.fill(path, body, &keys)...)
@@ -272,8 +273,8 @@ func (c reader) fill(path string, body ast.Node, keys *keyWalker) []mistake {
 			return mistakes
 		}
 		at := errorPlace(err)
-		mistakes = append(mistakes, mistake{c.fileError(path, err), at})
 		key, ok := keys.drop(at)
+		mistakes = append(mistakes, mistake{c.fileError(path, err), at, key})
 		if !ok {
 			break
 		}
@@ -363,7 +364,7 @@ func (s *substituter) Visit(n ast.Node) ast.Visitor {
 		if s.noSecrets != nil {
 			err = fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set, and the secrets file cannot be used: %s", s.file, at.Line, at.Column, missing, s.noSecrets)
 		}
-		s.mistakes = append(s.mistakes, mistake{err, place{at.Line, at.Column}})
+		s.mistakes = append(s.mistakes, mistake{err: err, at: place{at.Line, at.Column}})
 		return nil
 	}
 	str.Value = out

@@ -51,6 +51,32 @@ func (c checker) checkMCP() error {
 	return errors.Join(found...)
 }
 
+// breakMCP makes warnings of the mistakes in the entries of single MCP servers: everything else works without them. It
+// marks these servers, or leaves them out if their names can't be used.
+func (c reader) breakMCP(mistakes []mistake) (others []mistake, warnings []Warning) {
+	for _, m := range mistakes {
+		key, inside := strings.CutPrefix(m.key, "mcpServers.")
+		if !inside {
+			others = append(others, m)
+			continue
+		}
+		for known := range c.MCPServers { // their names may have dots
+			if touches(known, key) && len(known) < len(key) {
+				key = known
+				break
+			}
+		}
+		entry := c.MCPServers[key]
+		entry.Broken = true
+		name := mcpclient.Name(key)
+		if c.MCPServers[key] = entry; name == "" || slices.ContainsFunc(slices.Collect(maps.Keys(c.MCPServers)), func(other string) bool { return other < key && mcpclient.Name(other) == name }) {
+			delete(c.MCPServers, key)
+		}
+		warnings = append(warnings, Warning{Message: fmt.Sprintf("%s The MCP server %s does not start.", m.err, key)})
+	}
+	return others, warnings
+}
+
 // MCPGrant returns which MCP servers a request may not use, because they are for other
 // channels and rules. rules are those whose events the request handles, and channels the ids
 // of its channel and of the channel of its thread.

@@ -38,7 +38,8 @@ surface: {web: {tools: {deny: [mcp.github.deleteRepo, mcp.sequential-thinking.*]
 	}
 }
 
-func TestMistakesInMCPServersAreNamed(t *testing.T) {
+// A mistake in one server must not keep everything else from working.
+func TestMistakesInMCPServersAreWarnings(t *testing.T) {
 	for text, want := range map[string]string{
 		`{a b: {command: x}, a-b: {command: y}}`:      "would both be called mcp.a-b",
 		`{"!": {command: x}}`:                         "is not a name for an MCP server",
@@ -52,10 +53,39 @@ func TestMistakesInMCPServersAreNamed(t *testing.T) {
 		`{a: {command: x, workspace: all}}`:           "write, read, or none",
 		`{a: {command: x, timeout: 2h}}`:              "timeout",
 		`{a: {command: x, memory: 1MiB}}`:             "128MiB",
+		`{a: {command: x, memory: many}}`:             "many",
+		`{a: {command: x, timeout: soon}}`:            "soon",
+		`{a: {command: x, args: y}}`:                  "args",
+		`{a: {command: x, env: {K: "${UNSET}"}}}`:     "UNSET",
+		`{a: {command: x, rules: [none]}}`:            "no rule",
+		`{a: x}`:                                      "mcpServers.a",
 	} {
-		if _, _, err := loadText(t, "mcpServers: "+text, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		c, warnings, err := loadText(t, "mcpServers: "+text, nil)
+		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0].String(), want) || !strings.Contains(warnings[0].String(), "config.yaml:") {
+			t.Errorf("%s: %v, %v, want %q", text, warnings, err, want)
+			continue
 		}
+		if a, ok := c.MCPServers["a"]; ok && !a.Broken || c.MCPServers["a b"].Broken {
+			t.Errorf("%s: the servers are %+v", text, c.MCPServers)
+		}
+	}
+}
+
+func TestABrokenMCPServerLeavesTheOthers(t *testing.T) {
+	c, warnings, err := loadText(t, "mcpServers: {good: {command: x}, my.server: {url: \"${UNSET}\"}, text: y, off: {disabled: true, url: \"${UNSET}\"}}", nil)
+	if err != nil || len(warnings) != 3 {
+		t.Fatalf("%v, %v", warnings, err)
+	}
+	for name, s := range c.MCPServers {
+		if s.Broken == (name == "good") {
+			t.Errorf("%s is %+v", name, s)
+		}
+	}
+	if len(c.MCPServers) != 4 || !c.MCPServers["off"].Disabled {
+		t.Errorf("the servers are %+v", c.MCPServers)
+	}
+	if _, _, err := loadText(t, "mcpServers: [a]", nil); err == nil {
+		t.Error("a list of servers is accepted")
 	}
 }
 

@@ -47,7 +47,8 @@ func Each(err error) (found []error, more int) {
 // A mistake is an error with its position.
 type mistake struct {
 	err error
-	at  place // zero if the mistake is not in the file
+	at  place  // zero if the mistake is not in the file
+	key string // that the mistake is about, or "" if it is not known
 }
 
 // asError returns nil for no mistakes, the error itself for one, and Mistakes for several.
@@ -99,15 +100,15 @@ func (c reader) located(err error) mistake {
 		if from, set := c.origin[key]; set && from != fromFile {
 			placed := *f
 			placed.Message = fmt.Sprintf("%s: %s", from, f.Message)
-			return mistake{err: &placed}
+			return mistake{err: &placed, key: f.Field}
 		}
 		if at, ok := c.places[key]; ok {
 			placed := *f
 			placed.Message = fmt.Sprintf("%s:%d:%d: %s", c.File, at.Line, at.Column, f.Message)
-			return mistake{err: &placed, at: at}
+			return mistake{err: &placed, at: at, key: f.Field}
 		}
 	}
-	return mistake{err: err}
+	return mistake{err: err, key: f.Field}
 }
 
 // above returns the key or list that contains a key or an entry of a list.
