@@ -162,8 +162,10 @@ func (c *Companion) dropQueueLocked(t *topic) {
 // Run works until ctx ends. It returns nil: nothing in Redis stops the program.
 func (c *Companion) Run(ctx context.Context) error {
 	var work sync.WaitGroup
-	work.Go(func() { c.keep(ctx, linkMirror, (&mirror{Companion: c, limit: roundBytes}).run) })
-	work.Go(func() { c.keep(ctx, linkIn, (&intake{Companion: c}).run) })
+	work.Go(func() {
+		c.keep(ctx, linkMirror, (&mirror{Companion: c, limit: roundBytes, patience: patience{least: c.opt.ReplyWithin}}).run)
+	})
+	work.Go(func() { c.keep(ctx, linkIn, (&intake{Companion: c, patience: patience{least: c.opt.ReplyWithin}}).run) })
 	work.Wait()
 	return nil
 }
@@ -196,6 +198,29 @@ func (c *Companion) keep(ctx context.Context, link string, fn func(ctx context.C
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, lastRetry)
+	}
+}
+
+// patience is how long an exchange may take that contains events. It doubles when that was too
+// little, because an event cannot be divided for a slow link.
+type patience struct {
+	least, within time.Duration
+	grown         time.Time
+}
+
+// bound returns a context for an exchange in which Redis may also be idle for a while. Call done
+// after it.
+func (p *patience) bound(ctx context.Context, idle time.Duration) (bounded context.Context, done func()) {
+	start := time.Now()
+	if start.Sub(p.grown) > patient {
+		p.within = p.least
+	}
+	ctx, cancel := context.WithTimeout(ctx, idle+p.within)
+	return ctx, func() {
+		cancel()
+		if time.Since(start) >= idle+p.within*3/4 {
+			p.within, p.grown = min(2*p.within, mostPatience*p.least), time.Now()
+		}
 	}
 }
 

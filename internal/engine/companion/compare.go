@@ -137,8 +137,8 @@ func (m *mirror) rebuild(ctx context.Context, t *topic, e ending, found finding)
 
 // ending reads the end of a stream, or the end of an empty one if the key is missing.
 func (m *mirror) ending(ctx context.Context, key string, count int64) (e ending, err error) {
-	ctx, cancel := context.WithTimeout(ctx, m.opt.ReplyWithin)
-	defer cancel()
+	ctx, done := m.bound(ctx, 0)
+	defer done()
 	replies := m.client.DoMulti(ctx,
 		m.client.B().XinfoStream().Key(key).Build(),
 		m.client.B().Xrevrange().Key(key).End("+").Start("-").Count(count).Build())

@@ -36,6 +36,7 @@ const (
 type intake struct {
 	*Companion
 	client rueidis.Client
+	patience
 	// failed counts the attempts of the entry that is tried again.
 	entry  string
 	failed int
@@ -89,8 +90,8 @@ func (in *intake) do(ctx context.Context, command rueidis.Completed) error {
 
 // read returns the next entries, or none after a while.
 func (in *intake) read(ctx context.Context, from string) ([]rueidis.XRangeEntry, error) {
-	ctx, cancel := context.WithTimeout(ctx, waitFor+in.opt.ReplyWithin)
-	defer cancel()
+	ctx, done := in.bound(ctx, waitFor)
+	defer done()
 	key := in.opt.key(keyIn)
 	streams, err := in.client.Do(ctx, in.client.B().Xreadgroup().Group(group, consumer).Count(takeMax).Block(waitFor.Milliseconds()).
 		Streams().Key(key).Id(from).Build()).AsXRead()

@@ -109,6 +109,7 @@ type mirror struct {
 	// limit is the maximum number of bytes of an exchange. It shrinks when one takes too
 	// long, because the next would take as long, and grows when one takes a quarter of that.
 	limit int
+	patience
 }
 
 func (m *mirror) run(ctx context.Context, client rueidis.Client, working func()) error {
@@ -354,8 +355,8 @@ func (m *mirror) sent(b topicBatch) {
 
 // exchange runs script calls and loads the script where it is missing.
 func (m *mirror) exchange(ctx context.Context, s script, calls []rueidis.Completed) ([]rueidis.RedisResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.opt.ReplyWithin)
-	defer cancel()
+	ctx, done := m.bound(ctx, 0)
+	defer done()
 	replies := m.client.DoMulti(ctx, calls...)
 	for i, r := range replies {
 		err := r.Error()

@@ -330,3 +330,28 @@ func TestASlowLinkGetsSmallerExchanges(t *testing.T) {
 	w.same(server, topic)
 	w.says("")
 }
+
+// An event cannot be divided. It gets more time until it arrives, in both directions.
+func TestASlowLinkMovesALargeEvent(t *testing.T) {
+	effort.SkipSlow(t)
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	link := faultproxy.Start(t, server.Addr)
+	w := &world{t: t, opt: companion.Options{URL: "redis://" + link.Addr, ReplyWithin: 250 * time.Millisecond}, dir: t.TempDir(), age: time.Hour, now: time.Now}
+	w.start()
+	t.Cleanup(w.close)
+	w.says("")
+	link.Limit(400_000)
+	events := bustest.Events(topic, "e", 3)
+	events[1].Data = fmt.Appendf(nil, "%q", strings.Repeat("x", 600_000))
+	if err := w.bus.Publish(t.Context(), events...); err != nil {
+		t.Fatal(err)
+	}
+	w.same(server, topic)
+	server.Do("XADD", "lilac:in", "*", "event", `{"id":"large","type":"x.y","payload":"`+strings.Repeat("x", 1_000_000)+`"}`)
+	w.empty(server)
+	w.says("")
+	if got := w.taken(); len(got) != 1 || got[0] != "large" {
+		t.Errorf("%d events were taken", len(got))
+	}
+}

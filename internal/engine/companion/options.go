@@ -22,8 +22,9 @@ import (
 
 // Options configure the connection to Redis and connect it to the bus.
 type Options struct {
-	// URL is redis://user:password@host:port/db, or rediss:// for TLS. Several addresses
-	// (?addr=…) are nodes of a cluster, or sentinels with &master_set=NAME.
+	// URL is redis://user:password@host:port/db, rediss:// for TLS, or unix:///path?db=0 for a
+	// socket. Several addresses (?addr=…) are nodes of a cluster, or sentinels with
+	// &master_set=NAME.
 	URL string
 	// Password replaces the one in URL.
 	Password string
@@ -32,9 +33,13 @@ type Options struct {
 	// CAFile is a PEM file of certificate authorities to trust in addition to those of
 	// the system. It is read for each connection.
 	CAFile string
+	// CertFile and KeyFile are PEM files with the certificate and the key of Lilac, for a server that
+	// wants one. They are read for each connection, too.
+	CertFile, KeyFile string
 	// Prefix begins every key; default "lilac".
 	Prefix string
-	// ReplyWithin is the timeout of one exchange with Redis; default three seconds.
+	// ReplyWithin is the timeout of one exchange with Redis; default three seconds. An event that is
+	// too large for that gets more time at each attempt.
 	ReplyWithin time.Duration
 
 	// CheckEvery is how often the mirror looks for what it did not do itself, such as a
@@ -61,6 +66,10 @@ const (
 	checkEvery    = 2 * time.Second
 	// replyWithin is well above the reply time of a busy machine.
 	replyWithin = 3 * time.Second
+	// mostPatience is how many times ReplyWithin an exchange may take at most, and patient how long
+	// that lasts after the last one that took too long.
+	mostPatience = 16
+	patient      = 10 * time.Minute
 	// ringScale is the binary logarithm of the commands that a connection can have in
 	// flight.
 	ringScale = 9
@@ -85,7 +94,9 @@ func (o Options) withDefaults() Options {
 
 // client returns the options of the rueidis client, or an error if o is invalid.
 func (o Options) client() (rueidis.ClientOption, error) {
-	c, err := rueidis.ParseURL(o.URL)
+	// Many URLs end in a slash without a number, which the library refuses.
+	address, query, _ := strings.Cut(o.URL, "?")
+	c, err := rueidis.ParseURL(strings.TrimSuffix(address, "/") + "?" + query)
 	if err != nil {
 		// The library's error may repeat the URL, and with it the password.
 		return c, fault.InvalidField("bus.url", "The URL of Redis is not valid. It must be like redis://user:password@host:6379/0 or rediss://….")
@@ -101,6 +112,16 @@ func (o Options) client() (rueidis.ClientOption, error) {
 			return c, err
 		}
 	}
+	if o.CertFile != "" {
+		if c.TLSConfig == nil {
+			return c, fault.InvalidField("bus.certFile", "A certificate is set, but the URL of Redis does not begin with rediss://, for TLS.")
+		}
+		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+		if err != nil {
+			return c, fault.Wrap(fault.Invalid, err, "The certificate and the key in bus.certFile and bus.keyFile cannot be used")
+		}
+		c.TLSConfig.Certificates = []tls.Certificate{pair}
+	}
 	dialWithin := o.ReplyWithin / 2 // the next attempt follows at once
 	if c.Sentinel.MasterSet != "" {
 		c.Sentinel.TopologyRefreshInterval = topologyEvery
@@ -112,15 +133,23 @@ func (o Options) client() (rueidis.ClientOption, error) {
 		c.TLSConfig = withoutServerName(c.TLSConfig)
 	}
 	// A cluster has one database. Otherwise, the client asks the server what it is.
-	c.ForceSingleClient = c.SelectDB != 0 && c.Sentinel.MasterSet == "" && len(c.InitAddress) == 1
+	c.ForceSingleClient = (c.SelectDB != 0 || network(c.InitAddress[0]) == "unix") && c.Sentinel.MasterSet == "" && len(c.InitAddress) == 1
 	c.Dialer.Timeout = dialWithin
 	c.Dialer.KeepAlive = keepAlive
-	c.ConnWriteTimeout = o.ReplyWithin
+	c.ConnWriteTimeout = mostPatience * o.ReplyWithin // the contexts of the calls end them earlier
 	c.DisableCache, c.DisableRetry = true, true
 	c.PipelineMultiplex = -1 // one connection for what does not block
 	c.RingScaleEachConn, c.ReadBufferEachConn, c.WriteBufferEachConn = ringScale, bufferSize, bufferSize
 	c.ClientName = "lilac"
 	return c, nil
+}
+
+// network returns the network of an address, which for a socket is its path.
+func network(addr string) string {
+	if strings.HasPrefix(addr, "/") {
+		return "unix"
+	}
+	return "tcp"
 }
 
 // dial connects to Redis. The connections end with ctx: the library would wait for a read
@@ -132,7 +161,7 @@ func (o Options) dial(ctx context.Context) (rueidis.Client, error) {
 	}
 	var refusal atomic.Pointer[string]
 	c.DialCtxFn = func(dialing context.Context, addr string, d *net.Dialer, secure *tls.Config) (conn net.Conn, err error) {
-		if conn, err = d.DialContext(dialing, "tcp", addr); err != nil {
+		if conn, err = d.DialContext(dialing, network(addr), addr); err != nil {
 			return nil, err
 		}
 		raw := conn
@@ -223,16 +252,16 @@ func authorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Server returns the host and port, or several of them, in a Redis URL. Show it to the
+// Server returns the host and port, or several of them, or the path of a socket, in a Redis URL. Show it to the
 // operator only, not to other users.
 func Server(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	if i := strings.LastIndex(rest, "@"); i >= 0 {
 		rest = rest[i+1:]
 	}
+	rest, _, _ = strings.Cut(rest, "?")
 	host, _, _ := strings.Cut(rest, "/")
-	host, _, _ = strings.Cut(host, "?")
-	return host
+	return cmp.Or(host, rest) // without a host, it is the path of a socket
 }
 
 // key returns the name of a key below the prefix.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"lilac/internal/engine/companion"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/redistest"
 )
@@ -113,6 +115,49 @@ func TestTLSAndPasswords(t *testing.T) {
 		if _, err := companion.Inspect(t.Context(), opt); err == nil || !strings.Contains(err.Error(), want) && want != "looks like" {
 			t.Errorf("%q: %v", want, err)
 		}
+	}
+}
+
+// Hosts of Redis write their URLs in different ways.
+func TestTheFormsOfAURL(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	server := redistest.Start(t, redistest.Options{Password: "hunter2", Config: []string{"unixsocket " + socket}})
+	for _, url := range []string{
+		"redis://:hunter2@" + server.Addr + "/", "redis://default:hunter2@" + server.Addr + "/0", "redis://default:hunter2@" + server.Addr + "/?db=1",
+		"valkey://default:hunter2@" + server.Addr, "unix://:hunter2@" + socket, "unix://default:hunter2@" + socket + "?db=2",
+	} {
+		found, err := companion.Inspect(t.Context(), companion.Options{URL: url})
+		where := server.Addr
+		if strings.HasPrefix(url, "unix:") {
+			where = socket
+		}
+		if err != nil || !strings.HasSuffix(found.Found, " at "+where) {
+			t.Errorf("%s: %q, %v", url, found.Found, err)
+		}
+	}
+	w := newWorld(t, "unix://:hunter2@"+socket)
+	w.publish(topic, "e", 3)
+	w.same(server, topic)
+}
+
+// A server may want to know its clients by their certificates.
+func TestARedisThatWantsACertificate(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{TLS: true})
+	server.Do("CONFIG", "SET", "tls-auth-clients", "yes")
+	opt := companion.Options{URL: server.URL(), CAFile: server.CAFile}
+	if _, err := companion.Inspect(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
+		t.Errorf("without a certificate: %v", err)
+	}
+	dir := filepath.Dir(server.CAFile)
+	opt.CertFile, opt.KeyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if found, err := companion.Inspect(t.Context(), opt); err != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	opt.KeyFile = opt.CertFile
+	if _, err := companion.Inspect(t.Context(), opt); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("with a wrong key: %v", err)
 	}
 }
 

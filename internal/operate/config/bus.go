@@ -56,7 +56,7 @@ func (b Bus) Companion() (companion.Options, error) {
 		return companion.Options{}, err
 	}
 	return companion.Options{
-		URL: b.URL.Reveal(), Password: password.Reveal(), SentinelPassword: ofSentinels.Reveal(), CAFile: b.CAFile, Prefix: b.Prefix,
+		URL: b.URL.Reveal(), Password: password.Reveal(), SentinelPassword: ofSentinels.Reveal(), CAFile: b.CAFile, CertFile: b.CertFile, KeyFile: b.KeyFile, Prefix: b.Prefix,
 	}, nil
 }
 
@@ -87,16 +87,20 @@ var parametersOfRedis = []string{"addr", "db", "master_set", "protocol", "skip_v
 func (c checker) checkBus() error {
 	b := c.Bus
 	if b.URL == "" {
-		if b.PasswordFile != "" || b.SentinelPasswordFile != "" || b.CAFile != "" {
-			return fault.InvalidField("bus.url", "bus.passwordFile, bus.sentinelPasswordFile and bus.caFile are for Redis, but bus.url is not set.")
+		if b.PasswordFile+b.SentinelPasswordFile+b.CAFile+b.CertFile+b.KeyFile != "" {
+			return fault.InvalidField("bus.url", "The files of bus are for Redis, but bus.url is not set.")
 		}
 		return nil
 	}
-	if raw := b.URL.Reveal(); !strings.HasPrefix(raw, "redis://") && !strings.HasPrefix(raw, "rediss://") {
-		return fault.InvalidField("bus.url", "The bus %q is unknown; use redis://host:6379 or rediss://host:6379, or leave it out: events are in the database (database.url).", b.URL)
+	scheme, _, _ := strings.Cut(b.URL.Reveal(), "://")
+	if !slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, scheme) {
+		return fault.InvalidField("bus.url", "The bus %q is unknown; use redis://host:6379, rediss://host:6379, or unix:///path/of/the/socket, or leave it out: events are in the database (database.url).", b.URL)
 	}
 	u, err := url.Parse(b.URL.Reveal())
-	if err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+	if err == nil && scheme == "unix" && (u.Host != "" || len(u.Path) < 2) {
+		return fault.InvalidField("bus.url", "The socket of Redis must have an absolute path, as in unix:///run/redis/redis.sock?db=0.")
+	}
+	if err != nil || u.Hostname() == "" && scheme != "unix" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return fault.InvalidField("bus.url", "The URL of Redis has no host, or a port that is no number. It looks like redis://user:password@host:6379/0; "+
 			"a password with / : @ ? # or %% in it has %%2F %%3A %%40 %%3F %%23 or %%25 there, or is in the file of bus.passwordFile.")
 	}
@@ -113,7 +117,7 @@ func (c checker) checkBus() error {
 				name, sentence(didYouMean(name, parametersOfRedis)), strings.Join(parametersOfRedis, ", "))
 		}
 	}
-	if db := strings.TrimPrefix(u.Path, "/"); db != "" {
+	if db := strings.TrimPrefix(u.Path, "/"); db != "" && scheme != "unix" {
 		if n, err := strconv.Atoi(db); err != nil || n < 0 {
 			return fault.InvalidField("bus.url", "The URL of Redis ends in /%s, which is not the number of a database.", db)
 		}
@@ -123,6 +127,9 @@ func (c checker) checkBus() error {
 		err = errors.Join(err, sentinels)
 	} else if b.SentinelPasswordFile != "" && !given.Has("master_set") {
 		err = errors.Join(err, fault.InvalidField("bus.sentinelPasswordFile", "bus.sentinelPasswordFile is for sentinels, but bus.url has no master_set."))
+	}
+	if (b.CertFile == "") != (b.KeyFile == "") {
+		err = errors.Join(err, fault.InvalidField("bus.certFile", "bus.certFile and bus.keyFile belong together. Set both."))
 	}
 	if b.Prefix == "" || strings.ContainsAny(b.Prefix, " \t*?[]{}") {
 		err = errors.Join(err, fault.InvalidField("bus.prefix", "%q is not a prefix for keys: it must not be empty and holds no space, brace, bracket or wildcard.", b.Prefix))

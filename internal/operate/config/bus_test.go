@@ -37,7 +37,7 @@ func TestThePasswordOfTheBusIsNeverShown(t *testing.T) {
 }
 
 func TestTheURLOfRedisMaySayWhatTheClientHeeds(t *testing.T) {
-	for _, raw := range []string{"redis://a:1?addr=b:2&addr=c:3&master_set=x&protocol=2", "rediss://host?db=3&skip_verify"} {
+	for _, raw := range []string{"redis://a:1?addr=b:2&addr=c:3&master_set=x&protocol=2", "rediss://host?db=3&skip_verify", "valkeys://host/", "unix:///run/redis.sock?db=3", "unix://u:p@/run/redis.sock"} {
 		c, _, err := config.Load(config.Source{Getenv: func(name string) string {
 			return map[string]string{"HOME": t.TempDir(), "LILAC_BUS_URL": raw}[name]
 		}})

@@ -91,10 +91,12 @@ type Config struct {
 
 // Bus configures the engine that stores the events.
 type Bus struct {
-	URL                  BusURL `json:"url,omitempty" jsonschema:"A Redis server (7.0 or later, or Valkey) to which Lilac copies every event, and through which other programs hand in events: redis://user:password@host:6379/0. The events themselves are always in the database, so Lilac works without Redis. rediss:// uses TLS (without client certificates: tls-auth-clients no). To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME. To use a cluster, list some of its nodes: redis://host1:6379?addr=host2:6379."`
+	URL                  BusURL `json:"url,omitempty" jsonschema:"A Redis server (7.0 or later, or Valkey) to which Lilac copies every event, and through which other programs hand in events: redis://user:password@host:6379/0. The events themselves are always in the database, so Lilac works without Redis. rediss:// uses TLS, and unix:///path?db=0 a socket. To use Sentinel, list the sentinels: redis://host1:26379?addr=host2:26379&master_set=NAME. To use a cluster, list some of its nodes: redis://host1:6379?addr=host2:6379."`
 	PasswordFile         string `json:"passwordFile,omitempty" jsonschema:"A file whose first line is the Redis password, as an alternative to one in the URL."`
 	SentinelPasswordFile string `json:"sentinelPasswordFile,omitempty" jsonschema:"A file whose first line is the password of the sentinels, if they require one. It may be the same file as bus.passwordFile."`
 	CAFile               string `json:"caFile,omitempty" jsonschema:"A PEM file of additional certificate authorities for a rediss:// server. Lilac reads it again when a certificate is not trusted."`
+	CertFile             string `json:"certFile,omitempty" jsonschema:"A PEM file with the certificate that Lilac shows to a rediss:// server that wants one (tls-auth-clients yes). Lilac reads it again for each connection."`
+	KeyFile              string `json:"keyFile,omitempty" jsonschema:"A PEM file with the private key of bus.certFile."`
 	Prefix               string `json:"prefix,omitempty" jsonschema:"The prefix of all keys in Redis. Only one Lilac may use it."`
 }
 

@@ -27,6 +27,7 @@ func (c reader) exposed() (found []Warning) {
 		{"the file of the configuration", c.File},
 		{"the file of bus.passwordFile", c.Bus.PasswordFile},
 		{"the file of bus.sentinelPasswordFile", c.Bus.SentinelPasswordFile},
+		{"the file of bus.keyFile", c.Bus.KeyFile},
 	} {
 		file, err := realpath.Follow(ours.path)
 		if ours.path == "" || err != nil || c.coveredWhole(file) {

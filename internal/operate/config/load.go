@@ -237,7 +237,7 @@ func (c reader) decode(path string, data []byte) ([]Warning, []mistake, error) {
 	dir := filepath.Dir(path)
 	for key, at := range map[string]*string{
 		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile,
-		"bus.sentinelPasswordFile": &c.Bus.SentinelPasswordFile, "bus.caFile": &c.Bus.CAFile, "catalog": &c.Catalog,
+		"bus.sentinelPasswordFile": &c.Bus.SentinelPasswordFile, "bus.caFile": &c.Bus.CAFile, "bus.certFile": &c.Bus.CertFile, "bus.keyFile": &c.Bus.KeyFile, "catalog": &c.Catalog,
 	} {
 		if c.Origin(key) == fromFile && *at != "" && !filepath.IsAbs(*at) && !strings.HasPrefix(*at, "~") {
 			*at = filepath.Join(dir, *at)

@@ -299,6 +299,8 @@ func (c reader) resolvePaths() error {
 		{"bus.passwordFile", &c.Bus.PasswordFile},
 		{"bus.sentinelPasswordFile", &c.Bus.SentinelPasswordFile},
 		{"bus.caFile", &c.Bus.CAFile},
+		{"bus.certFile", &c.Bus.CertFile},
+		{"bus.keyFile", &c.Bus.KeyFile},
 		{"catalog", &c.Catalog},
 	} {
 		if *p.at == "" && (strings.HasPrefix(p.key, "bus.") || p.key == "catalog") {

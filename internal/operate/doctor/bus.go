@@ -73,7 +73,7 @@ func adviceForRedis(err error) string {
 	case strings.Contains(err.Error(), "cannot do its work"): // it says why
 		return "Look at the log of Redis."
 	case strings.Contains(err.Error(), "certificate required"): // crypto/tls has no type for the alert
-		return "Redis wants a certificate of its clients, and Lilac has none: set tls-auth-clients to no there."
+		return "Redis wants a certificate of its clients: set bus.certFile and bus.keyFile, or tls-auth-clients to no there."
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
 		return "Look whether that port is one of Redis, with TLS for rediss:// and without it for redis://, at the network, and whether Redis has as many clients as its maxclients allows."
 	}
