@@ -124,6 +124,7 @@ func (w *webServer) oidc() httpapi.OIDC {
 	return oidclogin.New(oidclogin.Options{
 		Name: c.Name, Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret.Reveal(),
 		Emails: c.Allow.Emails, Domains: c.Allow.Domains, Groups: c.Allow.Groups, Role: account.Role(c.Role),
+		Operators: c.Operators, GroupsClaim: c.GroupsClaim, Stay: time.Duration(c.Stay),
 	})
 }
 

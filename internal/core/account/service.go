@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,7 +186,7 @@ func (s *Service) Accept(ctx context.Context, secret string) (p Person, login st
 		if err != nil {
 			return err
 		}
-		login, err = s.signIn(tx, &p, "invite "+i.ID)
+		login, err = s.signIn(tx, &p, "invite "+i.ID, LoginAge)
 		return err
 	})
 	return p, login, err
@@ -210,7 +211,7 @@ func (s *Service) add(tx *db.Tx, p Person) (Person, error) {
 }
 
 // signIn creates a login of a person.
-func (s *Service) signIn(tx *db.Tx, p *Person, how string) (secret string, err error) {
+func (s *Service) signIn(tx *db.Tx, p *Person, how string, stay time.Duration) (secret string, err error) {
 	if p.Disabled {
 		return "", &fault.Error{Kind: fault.Denied, Code: "disabled", Message: "This account is disabled. Ask an operator."}
 	}
@@ -220,7 +221,7 @@ func (s *Service) signIn(tx *db.Tx, p *Person, how string) (secret string, err e
 		return "", err
 	}
 	secret = newSecret()
-	login := Login{PersonID: p.ID, CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(LoginAge).UnixMilli()}
+	login := Login{PersonID: p.ID, CreatedAt: now.UnixMilli(), ExpiresAt: now.Add(stay).UnixMilli()}
 	if err := s.t.Secrets.AddLogin(tx, login, hash(secret), maxLogins); err != nil {
 		return "", err
 	}
@@ -231,8 +232,11 @@ func (s *Service) signIn(tx *db.Tx, p *Person, how string) (secret string, err e
 type Subject struct {
 	// ID is the issuer and its id of the person.
 	ID, Email, Name string
-	// Role is that of a new person.
+	// Role is that of a new person, or with Sync of the person from now on.
 	Role Role
+	Sync bool
+	// Stay is the lifetime of the login; 0 means [LoginAge].
+	Stay time.Duration
 }
 
 // SignIn signs in the person of a subject, and creates the person if there is none. The person gets
@@ -257,8 +261,13 @@ func (s *Service) SignIn(ctx context.Context, who Subject) (p Person, login stri
 		if name, bad := cleanName(who.Name); bad == nil {
 			p.Name = name
 		}
-		login, err = s.signIn(tx, &p, "OIDC")
-		return err
+		var noted error
+		if who.Sync && p.Role != who.Role {
+			p.Role = who.Role
+			noted = s.Note(tx, Caller{ID: p.ID}, Action{Kind: "role", Subject: p.ID, Detail: string(p.Role) + " (OIDC)"})
+		}
+		login, err = s.signIn(tx, &p, "OIDC", cmp.Or(who.Stay, LoginAge))
+		return errors.Join(noted, err)
 	})
 	return p, login, err
 }
@@ -270,6 +279,20 @@ func (s *Service) SignOut(ctx context.Context, by Caller) error {
 			return err
 		}
 		return s.Note(tx, by, Action{Kind: "sign-out"})
+	})
+}
+
+// SignOutSubject ends all logins of a person, because the OIDC provider says so.
+func (s *Service) SignOutSubject(ctx context.Context, subject string) error {
+	return s.db.Update(ctx, func(tx *db.Tx) error {
+		p, err := s.t.People.PersonOf(tx, subject)
+		if fault.KindOf(err) == fault.NotFound { // somebody who never signed in here
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.t.Secrets.DropLogins(tx, p.ID), s.Note(tx, Caller{ID: p.ID}, Action{Kind: "sign-out", Detail: "OIDC"}))
 	})
 }
 

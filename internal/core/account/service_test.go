@@ -280,6 +280,14 @@ func TestAPersonOfAProviderStaysTheSame(t *testing.T) {
 	if again, _, err = w.SignIn(ctx, who); err != nil || again.Name != "Ada L." {
 		t.Errorf("without a name: %+v, %v", again, err)
 	}
+	who.Sync = true // now the provider's groups decide
+	if again, _, err = w.SignIn(ctx, who); err != nil || again.Role != account.Operator {
+		t.Errorf("an operator at the provider: %+v, %v", again, err)
+	}
+	who.Role = account.Member
+	if again, _, err = w.SignIn(ctx, who); err != nil || again.Role != account.Member {
+		t.Errorf("not an operator any more: %+v, %v", again, err)
+	}
 	other, _, err := w.SignIn(ctx, account.Subject{ID: "https://id.example 2", Name: "Ada"})
 	if err != nil || other.ID == first.ID {
 		t.Errorf("%+v, %v", other, err)
@@ -292,5 +300,40 @@ func TestAPersonOfAProviderStaysTheSame(t *testing.T) {
 	w.refuses("a disabled person", fault.Denied, err)
 	if w.known(login) {
 		t.Error("a disabled person is still signed in")
+	}
+}
+
+func TestALoginEndsWhenTheProviderSaysSo(t *testing.T) {
+	w := newTeam(t)
+	w.Start()
+	ctx := t.Context()
+	who := account.Subject{ID: "https://id.example 1", Name: "Ada", Role: account.Member, Stay: time.Hour}
+	_, long, err := w.SignIn(ctx, account.Subject{ID: "https://id.example 2", Name: "Bob", Role: account.Member})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, brief, err := w.SignIn(ctx, who)
+	if err != nil || !w.known(brief) {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Hour)
+	if w.known(brief) || !w.known(long) {
+		t.Error("the logins last as if nobody had said how long")
+	}
+	_, again, err := w.SignIn(ctx, who)
+	if err != nil || !w.known(again) {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"https://id.example 3", who.ID} {
+		if err := w.SignOutSubject(ctx, subject); err != nil {
+			t.Errorf("%s: %v", subject, err)
+		}
+	}
+	if w.known(again) || !w.known(long) {
+		t.Error("the wrong person is signed out")
+	}
+	actions, err := w.Actions(ctx, 1, 0)
+	if err != nil || len(actions) != 1 || actions[0].Kind != "sign-out" || actions[0].PersonID != "ada" {
+		t.Errorf("%+v, %v", actions, err)
 	}
 }

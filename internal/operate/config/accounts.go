@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"time"
 
+	"lilac/internal/core/account"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 )
@@ -29,6 +31,9 @@ type OIDCUser struct {
 	ClientSecret Secret    `json:"clientSecret,omitempty" jsonschema:"The secret of Lilac at the provider. Prefer ${NAME}, which reads an environment variable."`
 	Allow        OIDCAllow `json:"allow,omitempty" jsonschema:"Who may sign in: everybody whom one of the lists names. An address counts only if the provider says that it is verified."`
 	Role         string    `json:"role,omitempty" enum:"member,operator" jsonschema:"The role of a person who signs in for the first time. Default: member."`
+	Operators    []string  `json:"operators,omitempty" jsonschema:"Groups whose people may sign in, and are operators. With it, each login sets the role: all others become members."`
+	GroupsClaim  string    `json:"groupsClaim,omitempty" jsonschema:"The claim that names the groups of a person, for example roles or cognito:groups. Default: groups."`
+	Stay         Duration  `json:"stay,omitempty" jsonschema:"How long a login lasts, from 5m to 720h. Then, the person signs in again, if the provider still lets them. Default: 720h."`
 }
 
 // OIDCAllow lists the people who may sign in.
@@ -70,7 +75,13 @@ func (o OIDCUser) check() (found []error) {
 	if o.Role != "" && o.Role != grant.Member && o.Role != grant.Operator {
 		found = append(found, fault.InvalidField("accounts.oidc.role", "accounts.oidc.role is %q. Use member or operator.", o.Role))
 	}
-	if len(o.Allow.Emails)+len(o.Allow.Domains)+len(o.Allow.Groups) == 0 {
+	if o.Role == grant.Operator && len(o.Operators) > 0 {
+		found = append(found, fault.InvalidField("accounts.oidc.role", "accounts.oidc.role is operator, so everybody is one. Leave it out, and accounts.oidc.operators decides."))
+	}
+	if o.Stay != 0 && (o.Stay < Duration(5*time.Minute) || o.Stay > Duration(account.LoginAge)) {
+		found = append(found, fault.InvalidField("accounts.oidc.stay", "accounts.oidc.stay must be between 5m and 720h."))
+	}
+	if len(o.Allow.Emails)+len(o.Allow.Domains)+len(o.Allow.Groups)+len(o.Operators) == 0 {
 		found = append(found, fault.InvalidField("accounts.oidc.allow", "accounts.oidc.allow is empty: list emails, domains, or groups that may sign in."))
 	}
 	for _, d := range o.Allow.Domains {

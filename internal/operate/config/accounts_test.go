@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"lilac/internal/foundation/fault"
 )
@@ -30,6 +31,10 @@ func TestTheSettingsOfAccountsAreChecked(t *testing.T) {
 		"a domain with an at": {with(func(a *Accounts) { a.OIDC.Allow.Domains = []string{"@team.example"} }), "accounts.oidc.allow.domains"},
 		"no mail address":     {with(func(a *Accounts) { a.OIDC.Allow.Emails = []string{"ada"} }), "accounts.oidc.allow.emails"},
 		"another role":        {with(func(a *Accounts) { a.OIDC.Role = "king" }), "accounts.oidc.role"},
+		"operators":           {with(func(a *Accounts) { a.OIDC.Allow, a.OIDC.Operators = OIDCAllow{}, []string{"admins"} }), ""},
+		"all are operators":   {with(func(a *Accounts) { a.OIDC.Role, a.OIDC.Operators = "operator", []string{"admins"} }), "accounts.oidc.role"},
+		"a short stay":        {with(func(a *Accounts) { a.OIDC.Stay = Duration(time.Minute) }), "accounts.oidc.stay"},
+		"a long stay":         {with(func(a *Accounts) { a.OIDC.Stay = Duration(721 * time.Hour) }), "accounts.oidc.stay"},
 		"an address":          {Accounts{URL: "https://lilac.example.com"}, ""},
 		"a path":              {Accounts{URL: "https://tools.example.com/lilac"}, ""},
 		"a query":             {Accounts{URL: "https://lilac.example.com/?x=1"}, "accounts.url"},

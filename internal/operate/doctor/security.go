@@ -56,7 +56,7 @@ func openAccounts(ctx context.Context, c *config.Config, server *client.Client) 
 	advice := ""
 	if o := c.Accounts.OIDC; o.On() {
 		how = append(how, fmt.Sprintf("people of %s in %s sign in as %s", o.Issuer, strings.Join(slices.Concat(
-			counted(len(o.Allow.Emails), "listed address"), counted(len(o.Allow.Domains), "domain"), counted(len(o.Allow.Groups), "group")), " or "), cmp.Or(o.Role, grant.Member)))
+			counted(len(o.Allow.Emails), "listed address"), counted(len(o.Allow.Domains), "domain"), counted(len(o.Allow.Groups)+len(o.Operators), "group")), " or "), cmp.Or(o.Role, grant.Member)))
 		if o.Role == grant.Operator {
 			advice = "Everybody whom accounts.oidc.allow lists becomes an operator. Set accounts.oidc.role to member, and name operators with: lilac accounts role"
 		}

@@ -250,7 +250,7 @@ func TestEveryRouteButThePublicOnesNeedsTheToken(t *testing.T) {
 		method, path := r.method, r.path
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+strings.NewReplacer("{id}", "x", "{topic}", "x").Replace(path), nil))
-		wantPublic := map[string]bool{"/login": true, "/healthz": true, "/readyz": true, "/webhooks/{name}": true, "/join": true, "/shared/{code}": true, "/oidc/start": true, "/oidc/callback": true}[path]
+		wantPublic := map[string]bool{"/login": true, "/healthz": true, "/readyz": true, "/webhooks/{name}": true, "/join": true, "/shared/{code}": true, "/oidc/start": true, "/oidc/callback": true, "/oidc/sign-out": true, "/oidc/logout": true}[path]
 		if path != "/login" && (w.Code == http.StatusUnauthorized) == wantPublic {
 			t.Errorf("%s without a token: %d", r.pattern(), w.Code)
 		}

@@ -24,6 +24,10 @@ type OIDC interface {
 	Start(ctx context.Context, browser, redirect string) (address, id string, err error)
 	// Finish checks what the browser brought back, and returns the person.
 	Finish(ctx context.Context, browser string, query url.Values) (account.Subject, error)
+	// Exit is the address at which a browser signs out of the provider.
+	Exit(ctx context.Context) (address string, err error)
+	// Ended checks a logout token of the provider, and returns the id of the person whom it is about.
+	Ended(ctx context.Context, token string) (subject string, err error)
 }
 
 // entrances serves the pages for people who are not signed in.
@@ -38,8 +42,11 @@ type entrances struct {
 	log        *slog.Logger
 }
 
-// maxForm limits the form of an invite, in bytes.
-const maxForm = 4 << 10
+// maxForm limits the form of an invite, and maxLogout that of a provider, in bytes.
+const (
+	maxForm   = 4 << 10
+	maxLogout = 64 << 10
+)
 
 // flowAge is the time that a login with OIDC may take, and for which a link is remembered, in seconds.
 const flowAge = 10 * 60
@@ -164,6 +171,29 @@ func (e *entrances) finishOIDC(w http.ResponseWriter, r *http.Request) error {
 	return e.goOn(w, e.target(w, r))
 }
 
+// exitOIDC sends a browser to the provider to sign out there, too.
+func (e *entrances) exitOIDC(w http.ResponseWriter, r *http.Request) error {
+	address, err := e.oidc.Exit(r.Context())
+	if err != nil {
+		return e.refused(w, r, err)
+	}
+	http.Redirect(w, r, address, http.StatusSeeOther)
+	return nil
+}
+
+// endOIDC signs a person out because the provider says so.
+func (e *entrances) endOIDC(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, r.Body, maxLogout)
+	if err := r.ParseForm(); err != nil {
+		return fault.Wrap(fault.Invalid, err, "The form cannot be read.")
+	}
+	subject, err := e.oidc.Ended(r.Context(), r.PostForm.Get("logout_token"))
+	if err != nil {
+		return err
+	}
+	return e.people.service.SignOutSubject(r.Context(), subject)
+}
+
 // refused tells a person, or a program, why there is no login.
 func (e *entrances) refused(w http.ResponseWriter, r *http.Request, err error) error {
 	if kind := fault.KindOf(err); !strings.Contains(r.Header.Get("Accept"), "text/html") || kind == fault.Internal {
@@ -181,7 +211,9 @@ func (e *entrances) offer(r *http.Request) string {
 	if e.withOIDC() != nil {
 		return ""
 	}
-	return `<p><a class="button" href="` + home(r) + `oidc/start">Sign in with ` + html.EscapeString(e.oidc.Name()) + `</a></p>`
+	name := html.EscapeString(e.oidc.Name())
+	return `<p><a class="button" href="` + home(r) + `oidc/start">Sign in with ` + name + `</a></p>
+<p>On a shared computer, <a href="` + home(r) + `oidc/sign-out">sign out of ` + name + `</a>, too.</p>`
 }
 
 // routes declares the pages.
@@ -207,6 +239,14 @@ func (e *entrances) routes() []route {
 		{
 			method: "GET", path: "/oidc/callback", class: entrance, needs: e.withOIDC, summary: "End a login with the OIDC provider: sets the cookie of the person.",
 			status: 200, result: "A page that leads to Lilac.", endpoint: direct("text/html", e.finishOIDC),
+		},
+		{
+			method: "GET", path: "/oidc/sign-out", class: entrance, needs: e.withOIDC, summary: "Sign out at the OIDC provider.",
+			status: 303, result: "Redirects to the provider.", endpoint: direct("", e.exitOIDC),
+		},
+		{
+			method: "POST", path: "/oidc/logout", class: signed, needs: e.withOIDC, summary: "End the logins of a person. The body is the form of OpenID Connect Back-Channel Logout 1.0.",
+			status: 200, result: "Ended.", endpoint: direct("", e.endOIDC),
 		},
 	}
 }

@@ -24,6 +24,15 @@ func (stubOIDC) Start(_ context.Context, _, redirect string) (address, id string
 	return "https://id.example/?to=" + url.QueryEscape(redirect), "good", nil
 }
 
+func (stubOIDC) Exit(context.Context) (string, error) { return "https://id.example/exit", nil }
+
+func (stubOIDC) Ended(_ context.Context, token string) (string, error) {
+	if token != "good" {
+		return "", fault.New(fault.Invalid, "The logout token is not valid")
+	}
+	return "x 1", nil
+}
+
 func (stubOIDC) Finish(_ context.Context, browser string, query url.Values) (account.Subject, error) {
 	if browser != "good" || query.Get("code") != "good" {
 		return account.Subject{}, fault.Wrap(fault.Denied, errors.New("what the provider said"), "This is <refused>.")
@@ -143,6 +152,55 @@ func TestThePersonReturnsFromTheProviderToTheLink(t *testing.T) {
 	}
 	if !strings.Contains(logged.String(), "what the provider said") {
 		t.Errorf("the log does not say why: %s", logged.String())
+	}
+}
+
+// The provider signs a person out, and a person signs out there.
+func TestALoginEndsAtBothPlaces(t *testing.T) {
+	w := newTeam(t)
+	o := w.opt
+	o.OIDC, o.PublicURL = stubOIDC{}, "https://lilac.example"
+	h := New(o)
+	if res := w.browse(h, "GET", "/oidc/sign-out", "", nil); res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "https://id.example/exit" {
+		t.Errorf("signing out at the provider: %d %q", res.StatusCode, res.Header.Get("Location"))
+	}
+	_, login, err := w.accounts.SignIn(t.Context(), account.Subject{ID: "x 1", Name: "Ada", Role: account.Member})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{"bad", "good"} {
+		_, before, _ := w.accounts.Caller(t.Context(), login)
+		res := w.browse(h, "POST", "/oidc/logout", "logout_token="+token, func(r *http.Request) {
+			r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}} // a program of the provider, by an address of its own
+			r.Host = "lilac.internal"
+		})
+		want := map[string]int{"bad": http.StatusBadRequest, "good": http.StatusOK}[token]
+		if _, after, _ := w.accounts.Caller(t.Context(), login); res.StatusCode != want || !before || after != (token == "bad") {
+			t.Errorf("%s: %d; signed in before: %v, after: %v", token, res.StatusCode, before, after)
+		}
+	}
+}
+
+// Behind a proxy with TLS that is not trusted, cookies are for TLS where people reach the server with it.
+func TestCookiesAreForTheAddressOfThePeople(t *testing.T) {
+	w := newTeam(t)
+	o := w.opt
+	o.OIDC, o.Hosts = stubOIDC{}, NewHosts([]string{"lilac.example"})
+	for _, c := range []struct {
+		url, host string
+		want      bool
+	}{
+		{"https://lilac.example", "lilac.example", true},
+		{"https://lilac.example/tools", "LILAC.example", true},
+		{"https://lilac.example", "localhost:7420", false},
+		{"http://lilac.example", "lilac.example", false},
+		{"", "lilac.example", false},
+	} {
+		o.PublicURL = c.url
+		res := w.browse(New(o), "GET", "/oidc/start", "", func(r *http.Request) { r.Host = c.host })
+		if len(res.Cookies()) != 1 || res.Cookies()[0].Secure != c.want {
+			t.Errorf("%s at %s: %d %v", c.host, c.url, res.StatusCode, res.Cookies())
+		}
 	}
 }
 

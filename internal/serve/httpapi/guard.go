@@ -42,6 +42,7 @@ type guard struct {
 	people       people
 	hosts        *Hosts
 	proxies      []netip.Prefix
+	published    string                   // the host that people reach with https, or ""
 	fromNode     func(*http.Request) bool // nil without nodes
 	origins      func() []string          // nil without other sites
 	unchecked    bool
@@ -52,6 +53,9 @@ func newGuard(o Options) *guard {
 	g.token = sha256.Sum256([]byte(o.Token))
 	g.cookie, g.cookieName = sha256.Sum256([]byte(cookieValue(o.Token))), cookieName(o.Token)
 	g.people, g.personCookie = people{o.Accounts}, personCookieName(o.Token)
+	if host, https := strings.CutPrefix(o.PublicURL, "https://"); https {
+		g.published, _, _ = strings.Cut(host, "/")
+	}
 	if o.MetricsToken != "" {
 		sum := sha256.Sum256([]byte(o.MetricsToken))
 		g.metrics = &sum
@@ -84,6 +88,7 @@ func (g *guard) checkOrigin(next http.Handler, refuse func(http.ResponseWriter, 
 		} else {
 			r = origin.Resolve(r, g.proxies)
 		}
+		r = origin.Published(r, g.published)
 		check, of := origin.Check, classOf(r)
 		switch of {
 		case entrance:

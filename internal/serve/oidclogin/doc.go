@@ -9,6 +9,7 @@
 //     carry the nonce of the login.
 //   - An e-mail address counts only if the provider says that it is verified. People whom no list
 //     of the configuration has are refused.
+//   - The provider can end the logins of a person (OpenID Connect Back-Channel Logout 1.0).
 //   - A provider that cannot be reached fails that login, with a sentence that says so, and nothing
 //     else: discovery happens with the first login, not at the start.
 //

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,8 +43,14 @@ type Options struct {
 	Name, Issuer, ClientID, ClientSecret string
 	// Emails, Domains, and Groups list who may sign in.
 	Emails, Domains, Groups []string
+	// Operators are groups of people who may sign in, too. With them, each login sets the role.
+	Operators []string
+	// GroupsClaim is the claim that names groups; "" means groups.
+	GroupsClaim string
 	// Role is that of a person who signs in for the first time.
 	Role account.Role
+	// Stay is the lifetime of a login.
+	Stay time.Duration
 	Now  func() time.Time
 }
 
@@ -70,9 +77,7 @@ func New(o Options) *Provider {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Role == "" {
-		o.Role = account.Member
-	}
+	o.Role, o.GroupsClaim = cmp.Or(o.Role, account.Member), cmp.Or(o.GroupsClaim, "groups")
 	return &Provider{o: o, client: &http.Client{Timeout: callTimeout, Transport: limited{http.DefaultTransport}}, flows: map[string]flow{}}
 }
 
@@ -129,7 +134,7 @@ func (p *Provider) config(about *oidc.Provider, redirect string) *oauth2.Config 
 		Scopes []string `json:"scopes_supported"`
 	}
 	// Dex and Okta send groups for this scope only, and Google refuses scopes that it does not know.
-	if len(p.o.Groups) > 0 && about.Claims(&offer) == nil && slices.Contains(offer.Scopes, "groups") {
+	if p.asksGroups() && p.o.GroupsClaim == "groups" && about.Claims(&offer) == nil && slices.Contains(offer.Scopes, "groups") {
 		scopes = append(scopes, "groups")
 	}
 	return &oauth2.Config{ClientID: p.o.ClientID, ClientSecret: p.o.ClientSecret, Endpoint: about.Endpoint(), RedirectURL: redirect, Scopes: scopes}
@@ -150,13 +155,22 @@ func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	if other := (*oidc.IssuerMismatchError)(nil); errors.As(err, &other) && strings.TrimSuffix(other.Discovered, "/") == strings.TrimSuffix(p.o.Issuer, "/") {
 		about, err = oidc.NewProvider(ctx, other.Discovered)
 	}
-	if err != nil {
+	switch other := (*oidc.IssuerMismatchError)(nil); {
+	case errors.As(err, &other):
+		return nil, fault.Wrap(fault.Unavailable, err, "The login provider calls itself %s. Ask an operator to set accounts.oidc.issuer to that.", other.Discovered)
+	case err != nil:
 		return nil, p.unreachable(err)
 	}
+	p.remember(about)
+	return about, nil
+}
+
+// remember stores what the provider says of itself. After a failure, it is nil, because a provider
+// that was set up anew may say something else.
+func (p *Provider) remember(about *oidc.Provider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.discovered = about
-	return about, nil
 }
 
 func (p *Provider) unreachable(err error) error {
@@ -210,18 +224,23 @@ func (p *Provider) Finish(ctx context.Context, browser string, query url.Values)
 	ctx = oidc.ClientContext(ctx, p.client)
 	tokens, err := p.config(about, f.redirect).Exchange(ctx, query.Get("code"), oauth2.VerifierOption(f.verifier))
 	if err != nil {
+		p.remember(nil)
 		return who, p.unconfirmed(err)
 	}
 	raw, _ := tokens.Extra("id_token").(string)
-	token, err := about.Verifier(&oidc.Config{ClientID: p.o.ClientID, Now: p.o.Now}).Verify(ctx, raw)
+	token, err := p.verifier(about).Verify(ctx, raw)
+	if late := (*oidc.TokenExpiredError)(nil); errors.As(err, &late) {
+		return who, fault.Wrap(fault.Denied, err, "The answer of %s has expired already. Ask an operator to compare the clocks of both machines.", p.Name())
+	}
 	if err != nil {
+		p.remember(nil)
 		return who, fault.Wrap(fault.Denied, err, "The answer of %s is not valid. Sign in again, or ask an operator.", p.Name())
 	}
 	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(f.nonce)) != 1 {
 		return who, refused("The answer of %s belongs to another login. Sign in again.", p.Name())
 	}
-	var c claims
-	if err := token.Claims(&c); err != nil {
+	c, err := p.read(token)
+	if err != nil {
 		return who, fault.Wrap(fault.Denied, err, "The answer of %s cannot be read. Ask an operator.", p.Name())
 	}
 	if c.Party != "" && c.Party != p.o.ClientID {
@@ -235,8 +254,49 @@ func (p *Provider) Finish(ctx context.Context, browser string, query url.Values)
 		if info.Subject != token.Subject {
 			return more, errors.New("the user info is that of another person")
 		}
-		return more, info.Claims(&more)
+		return p.read(info)
 	})
+}
+
+func (p *Provider) verifier(about *oidc.Provider) *oidc.IDTokenVerifier {
+	return about.Verifier(&oidc.Config{ClientID: p.o.ClientID, Now: p.o.Now})
+}
+
+// Exit is the address at which a browser signs out of the provider (OpenID Connect RP-Initiated
+// Logout 1.0). Without a hint, the provider asks the person.
+func (p *Provider) Exit(ctx context.Context) (string, error) {
+	about, err := p.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	var offer struct {
+		Exit string `json:"end_session_endpoint"`
+	}
+	if about.Claims(&offer) != nil || !strings.HasPrefix(offer.Exit, "http") {
+		return "", fault.New(fault.NotFound, "%s does not say where to sign out. Open its own page, and sign out there.", p.Name())
+	}
+	sign := "?"
+	if strings.Contains(offer.Exit, sign) {
+		sign = "&"
+	}
+	return offer.Exit + sign + url.Values{"client_id": {p.o.ClientID}}.Encode(), nil
+}
+
+// Ended checks a logout token (OpenID Connect Back-Channel Logout 1.0), and returns the subject. A
+// token that names only a session is refused, because Lilac does not keep those of the provider.
+func (p *Provider) Ended(ctx context.Context, raw string) (subject string, err error) {
+	about, err := p.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	token, err := p.verifier(about).VerifyLogout(oidc.ClientContext(ctx, p.client), raw)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "The logout token is not valid")
+	}
+	if token.Subject == "" {
+		return "", fault.InvalidField("logout_token", "The logout token has no sub.")
+	}
+	return token.Issuer + " " + token.Subject, nil
 }
 
 // unconfirmed says why the provider gave no token for a code.
@@ -258,12 +318,30 @@ type claims struct {
 	Verified json.RawMessage `json:"email_verified"`
 	Name     string          `json:"name"`
 	Login    string          `json:"preferred_username"`
-	Groups   json.RawMessage `json:"groups"`
+	Groups   json.RawMessage `json:"-"`
+	// Domain is what Microsoft Entra says instead of Verified, and Elsewhere what it says instead of
+	// many groups.
+	Domain    json.RawMessage `json:"xms_edov"`
+	Elsewhere json.RawMessage `json:"_claim_names"`
 }
+
+// read returns the claims of an ID token, or of the user info.
+func (p *Provider) read(from interface{ Claims(v any) error }) (c claims, err error) {
+	var all map[string]json.RawMessage
+	err = errors.Join(from.Claims(&c), from.Claims(&all))
+	c.Groups = all[p.o.GroupsClaim]
+	if len(c.Verified) == 0 {
+		c.Verified = c.Domain
+	}
+	return c, err
+}
+
+// asksGroups reports whether the groups of a person matter.
+func (p *Provider) asksGroups() bool { return len(p.o.Groups)+len(p.o.Operators) > 0 }
 
 // complete reports whether the user info could add nothing that counts.
 func (p *Provider) complete(c claims) bool {
-	return c.Email != "" && len(c.Verified) > 0 && c.Name != "" && (len(c.Groups) > 0 || len(p.o.Groups) == 0)
+	return c.Email != "" && len(c.Verified) > 0 && c.Name != "" && (len(c.Groups) > 0 || !p.asksGroups())
 }
 
 // add fills in the claims that are missing. An address and its verification stay together.
@@ -291,13 +369,19 @@ func (p *Provider) admit(token *oidc.IDToken, c claims, userInfo func() (claims,
 	if token.Subject == "" || len(token.Subject) > maxClaim || len(c.Email) > maxClaim {
 		return account.Subject{}, refused("The answer of %s does not say who you are.", p.Name())
 	}
-	who := account.Subject{ID: token.Issuer + " " + token.Subject, Name: text.TruncateRunes(text.SingleLine(cmp.Or(c.Name, c.Login)), 60), Role: p.o.Role}
-	// Some providers write the flag as a string.
-	if verified := string(c.Verified); verified == "true" || verified == `"true"` {
+	who := account.Subject{ID: token.Issuer + " " + token.Subject, Name: text.TruncateRunes(text.SingleLine(cmp.Or(c.Name, c.Login)), 60), Role: p.o.Role, Sync: len(p.o.Operators) > 0, Stay: p.o.Stay}
+	// Some providers write the flag as a string, and Entra as a number.
+	switch strings.Trim(string(c.Verified), `"`) {
+	case "true", "1":
 		who.Email = text.SingleLine(c.Email)
 	}
-	if groups := groupsOf(c.Groups); !p.allows(who.Email, groups) {
-		f := refused("You may not use this server. Ask an operator to list you under accounts.oidc.allow%s.", p.whyNot(c.Email, who.Email, groups))
+	groups := groupsOf(c.Groups)
+	if in(groups, p.o.Operators) {
+		who.Role = account.Operator
+		return who, nil
+	}
+	if !p.allows(who.Email, groups) {
+		f := refused("You may not use this server. Ask an operator to list you under accounts.oidc.allow%s.", p.whyNot(c, who.Email, groups))
 		f.Err = unread
 		return account.Subject{}, f
 	}
@@ -305,35 +389,45 @@ func (p *Provider) admit(token *oidc.IDToken, c claims, userInfo func() (claims,
 }
 
 // whyNot says what the provider did not.
-func (p *Provider) whyNot(email, verified string, groups []string) string {
-	switch {
-	case verified == "" && email != "" && len(p.o.Emails)+len(p.o.Domains) > 0:
+func (p *Provider) whyNot(c claims, verified string, groups []string) string {
+	switch addresses := len(p.o.Emails)+len(p.o.Domains) > 0; {
+	case verified == "" && c.Email != "" && addresses && strings.Contains(p.o.Issuer, "login.microsoftonline."):
+		return " by a group, or to add the optional claim xms_edov in Microsoft Entra, which does not say that your e-mail address is verified"
+	case verified == "" && c.Email != "" && addresses:
 		return ", or verify your e-mail address at the provider, which does not say that it is verified"
-	case len(groups) == 0 && len(p.o.Groups) > 0:
-		return "; " + p.Name() + " names no groups of yours in the claim groups"
-	case email == "" && len(p.o.Emails)+len(p.o.Domains) > 0:
+	case len(groups) == 0 && p.asksGroups() && len(c.Elsewhere) > 0:
+		return "; you are in so many groups that " + p.Name() + " names none. It must name only those assigned to the application"
+	case len(groups) == 0 && p.asksGroups():
+		return "; " + p.Name() + " names no groups of yours in the claim " + p.o.GroupsClaim
+	case c.Email == "" && addresses:
 		return "; " + p.Name() + " does not name your e-mail address"
 	}
 	return ""
 }
 
-// groupsOf reads a claim that is a list, or one name.
+// groupsOf reads a claim that is a list, one name, or with Zitadel an object with a key for each.
 func groupsOf(raw json.RawMessage) (groups []string) {
 	var one string
-	if json.Unmarshal(raw, &groups) != nil && json.Unmarshal(raw, &one) == nil {
+	var keys map[string]json.RawMessage
+	switch {
+	case json.Unmarshal(raw, &groups) == nil:
+	case json.Unmarshal(raw, &one) == nil:
 		groups = []string{one}
+	case json.Unmarshal(raw, &keys) == nil:
+		groups = slices.Collect(maps.Keys(keys))
 	}
 	return groups
 }
 
+// in reports whether one of the groups is listed.
+func in(groups, listed []string) bool {
+	return slices.ContainsFunc(groups, func(g string) bool { return g != "" && slices.Contains(listed, g) })
+}
+
 // allows reports whether a list has the verified address, its domain, or one of the groups.
 func (p *Provider) allows(email string, groups []string) bool {
-	for _, g := range groups {
-		for _, allowed := range p.o.Groups {
-			if g == allowed && g != "" {
-				return true
-			}
-		}
+	if in(groups, p.o.Groups) {
+		return true
 	}
 	at := strings.LastIndexByte(email, '@')
 	if at < 1 {

@@ -42,10 +42,18 @@ func Believe(r *http.Request) *http.Request {
 	return out
 }
 
+// Published returns r as sent with TLS if its host is the one under which people reach the server
+// with https: a proxy in front of it need not be trusted for that.
+func Published(r *http.Request, host string) *http.Request {
+	if host == "" || !strings.EqualFold(r.Host, host) {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), httpsKey{}, true))
+}
+
 type httpsKey struct{}
 
-// Secure reports whether the client uses TLS, to this server or to a trusted proxy
-// in front of it.
+// Secure reports whether the client uses TLS, to this server or to a proxy in front of it.
 func Secure(r *http.Request) bool {
 	https, _ := r.Context().Value(httpsKey{}).(bool)
 	return https || r.TLS != nil

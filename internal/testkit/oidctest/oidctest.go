@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
@@ -44,6 +45,7 @@ type Provider struct {
 	codes       map[string]grant
 	tokens      map[string]map[string]any // the user info, by access token
 	slash       string
+	alg         string
 	key, other  *rsa.PrivateKey
 }
 
@@ -53,7 +55,7 @@ type grant struct{ nonce, challenge, redirect, scope string }
 // New starts a provider.
 func New(t testing.TB) *Provider {
 	t.Helper()
-	p := &Provider{codes: map[string]grant{}, tokens: map[string]map[string]any{}, claims: map[string]any{"sub": "1"}}
+	p := &Provider{codes: map[string]grant{}, tokens: map[string]map[string]any{}, claims: map[string]any{"sub": "1"}, alg: "RS256"}
 	for _, k := range []**rsa.PrivateKey{&p.key, &p.other} {
 		var err error
 		if *k, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
@@ -101,6 +103,30 @@ func (p *Provider) Forge(forge func(claims map[string]any) (alg string)) {
 	p.forge = forge
 }
 
+// Sign makes the provider sign with RS256 or RS512, and say so.
+func (p *Provider) Sign(alg string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alg = alg
+}
+
+// LogoutToken returns a token of the back-channel logout for a person, with other claims changed.
+func (p *Provider) LogoutToken(change map[string]any) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	claims := map[string]any{
+		"iss": p.URL + p.slash, "aud": ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "jti": rand.Text(), "sub": p.claims["sub"],
+		"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}},
+	}
+	for k, v := range change {
+		if claims[k] = v; v == nil {
+			delete(claims, k)
+		}
+	}
+	return p.sign(p.alg, claims)
+}
+
 // Reuse lets codes be used again.
 func (p *Provider) Reuse() {
 	p.mu.Lock()
@@ -123,15 +149,15 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	answer(w, map[string]any{
-		"issuer": p.URL + p.slash, "userinfo_endpoint": p.URL + "/userinfo", "scopes_supported": []string{"openid", "email", "profile", "groups"}, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+		"issuer": p.URL + p.slash, "end_session_endpoint": p.URL + "/exit?realm=x", "userinfo_endpoint": p.URL + "/userinfo", "scopes_supported": []string{"openid", "email", "profile", "groups"}, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
-		"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}, "code_challenge_methods_supported": []string{"S256"},
+		"id_token_signing_alg_values_supported": []string{p.alg, "HS256", "none"}, "code_challenge_methods_supported": []string{"S256"},
 	})
 }
 
 func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]any{"keys": []any{map[string]any{
-		"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "k1", "n": encode(p.key.N.Bytes()), "e": encode(big.NewInt(int64(p.key.E)).Bytes()),
+		"kty": "RSA", "use": "sig", "kid": "k1", "n": encode(p.key.N.Bytes()), "e": encode(big.NewInt(int64(p.key.E)).Bytes()),
 	}}})
 }
 
@@ -175,7 +201,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	for k, v := range p.claims {
 		claims[k] = v
 	}
-	alg := "RS256"
+	alg := p.alg
 	if p.forge != nil {
 		if other := p.forge(claims); other != "" {
 			alg = other
@@ -206,7 +232,7 @@ func (p *Provider) userInfo(w http.ResponseWriter, r *http.Request) {
 func (p *Provider) sign(alg string, claims map[string]any) string {
 	key, head := p.key, alg
 	if alg == "foreign" {
-		key, head = p.other, "RS256"
+		key, head = p.other, p.alg
 	}
 	body := object(map[string]any{"alg": head, "typ": "JWT", "kid": "k1"}) + "." + object(claims)
 	sum := sha256.Sum256([]byte(body))
@@ -218,7 +244,12 @@ func (p *Provider) sign(alg string, claims map[string]any) string {
 		mac.Write([]byte(body))
 		return body + "." + encode(mac.Sum(nil))
 	}
-	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
+	method, digest := crypto.SHA256, sum[:]
+	if head == "RS512" {
+		long := sha512.Sum512([]byte(body))
+		method, digest = crypto.SHA512, long[:]
+	}
+	signature, err := rsa.SignPKCS1v15(rand.Reader, key, method, digest)
 	if err != nil {
 		return body
 	}
