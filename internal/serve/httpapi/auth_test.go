@@ -66,6 +66,9 @@ var (
 		{"basic and cookie", true},
 		{"basic and wrong cookie", false},
 		{"wrong bearer and cookie", false},
+		{"token of a proxy", false},
+		{"token of a proxy and cookie", true},
+		{"token of a proxy and wrong cookie", false},
 	}
 	methods  = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 	upgrades = []string{"", "websocket"}
@@ -88,6 +91,9 @@ func matrixRequest(host, origin, fetch, tok, method, upgrade string) *http.Reque
 		r.Header.Set("Sec-Fetch-Site", fetch)
 	}
 	switch tok {
+	case "token of a proxy", "token of a proxy and cookie", "token of a proxy and wrong cookie": // oauth2-proxy adds its ID token
+		r.Header.Set("Authorization", "Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln")
+		tok = strings.TrimPrefix(strings.TrimPrefix(tok, "token of a proxy"), " and ")
 	case "basic and cookie":
 		r.SetBasicAuth("ann", "secret")
 		tok = "cookie"

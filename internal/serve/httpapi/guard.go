@@ -163,7 +163,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, rt *route) (*http.
 // caller returns who calls: the person whose cookie the browser has, or else the operator. The
 // person comes first, because signing in as a person is the later decision.
 func (g *guard) caller(r *http.Request) (c account.Caller, known bool, err error) {
-	if _, sent := bearer(r); g.people.service != nil && !sent {
+	if _, sent := g.bearer(r); g.people.service != nil && !sent {
 		for _, cookie := range r.CookiesNamed(g.personCookie) {
 			if c, known, err = g.people.service.Caller(r.Context(), cookie.Value); err != nil || known {
 				return c, known, err
@@ -187,7 +187,7 @@ func (g *guard) authenticated(r *http.Request) bool {
 	if !g.hasToken {
 		return false
 	}
-	if token, sent := bearer(r); sent {
+	if token, sent := g.bearer(r); sent {
 		return matches(token, g.token)
 	}
 	// A browser may send several cookies of this name, of different paths.
@@ -197,6 +197,13 @@ func (g *guard) authenticated(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// bearer is like the function, but passes over the ID tokens (JWT) that oauth2-proxy, with
+// pass_authorization_header, adds to what the browser sends.
+func (g *guard) bearer(r *http.Request) (token string, sent bool) {
+	token, sent = bearer(r)
+	return token, sent && (!strings.HasPrefix(token, "eyJ") || matches(token, g.token))
 }
 
 // bearer returns the token that a program sends. Other schemes are not meant for Lilac: a proxy that asks
