@@ -150,8 +150,13 @@ func (w *webServer) build() {
 		RetryMCP:  w.mcp.Retry,
 		MCPServer: w.callables.overMCP(),
 		OpenAI:    w.openAI(stopping),
-		Origins:   func() []string { return w.now.Load().config.V1.Origins },
-		Sources:   w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
+		Origins: func(path string) []string {
+			if path == "/mcp" {
+				return w.now.Load().config.MCP.Origins
+			}
+			return w.now.Load().config.V1.Origins
+		},
+		Sources: w.sources.http(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: w.Logger, Now: time.Now, Nodes: w.nodes(), FromNode: w.fromNode(),
 	}))))
 	w.server.ErrorLog = slog.NewLogLogger(w.Logger.Handler(), slog.LevelDebug)

@@ -182,8 +182,10 @@ type Price struct {
 
 // MCP configures the MCP server.
 type MCP struct {
-	Serve bool     `json:"serve,omitempty" jsonschema:"Whether /mcp offers the callables to other programs. They need a token of lilac tools token create."`
-	Pin   []string `json:"pin,omitempty" jsonschema:"Tools of MCP servers that the model sees as tools of its own, in addition, for small models: mcp.SERVER.TOOL. A conversation keeps those with which it began."`
+	Serve bool `json:"serve,omitempty" jsonschema:"Whether /mcp offers the callables to other programs. They need a token of lilac tools token create."`
+	// The guard of the HTTP API compares them with the Origin header.
+	Origins []string `json:"origins,omitempty" jsonschema:"Sites whose pages may call /mcp from a browser, as origins, like v1.origins. They need a token as well. Default: none."`
+	Pin     []string `json:"pin,omitempty" jsonschema:"Tools of MCP servers that the model sees as tools of its own, in addition, for small models: mcp.SERVER.TOOL. A conversation keeps those with which it began."`
 }
 
 // V1 configures the API for clients of OpenAI's API.

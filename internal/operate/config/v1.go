@@ -18,7 +18,7 @@ var v1Name = lazyregexp.New(`^[a-z][a-z0-9_-]{0,27}$`)
 // webOrigin matches an Origin header as browsers write it, and *.
 var webOrigin = lazyregexp.New(`^(\*|[a-z][a-z0-9+.-]*://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)$`)
 
-// checkV1 validates the tokens of /v1.
+// checkV1 validates the tokens of /v1, and the origins.
 func (c checker) checkV1() error {
 	var found []error
 	if len(c.V1.Tokens) > maxV1Tokens {
@@ -41,10 +41,14 @@ func (c checker) checkV1() error {
 		used[token] = name
 		found = append(found, c.V1.Tokens[name].Tools.Check(field+".tools"))
 	}
-	for i, o := range c.V1.Origins {
+	return errors.Join(append(found, checkOrigins("v1.origins", c.V1.Origins), checkOrigins("mcp.origins", c.MCP.Origins))...)
+}
+
+func checkOrigins(field string, origins []string) error {
+	for i, o := range origins {
 		if !webOrigin().MatchString(o) {
-			found = append(found, fault.InvalidField(fmt.Sprintf("v1.origins[%d]", i), "%q is not an origin as browsers send it: use scheme://host or scheme://host:port in lower case, without a path, or * for all.", o))
+			return fault.InvalidField(fmt.Sprintf("%s[%d]", field, i), "%q is not an origin as browsers send it: use scheme://host or scheme://host:port in lower case, without a path, or * for all.", o)
 		}
 	}
-	return errors.Join(found...)
+	return nil
 }

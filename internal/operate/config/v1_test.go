@@ -8,7 +8,7 @@ import (
 )
 
 // The guard compares origins as browsers send them: a browser never sends a path or upper case.
-func TestOriginsOfV1AreThoseThatBrowsersSend(t *testing.T) {
+func TestOriginsAreThoseThatBrowsersSend(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		origin string
@@ -28,9 +28,11 @@ func TestOriginsOfV1AreThoseThatBrowsersSend(t *testing.T) {
 		{"null", false},
 		{"", false},
 	} {
-		_, _, err := load(t, `v1: {origins: ["`+c.origin+`"]}`, nil, config.Flags{})
-		if valid := err == nil; valid != c.valid || !valid && !strings.Contains(err.Error(), "is not an origin") {
-			t.Errorf("%q: %v", c.origin, err)
+		for _, section := range []string{"v1", "mcp"} {
+			_, _, err := load(t, section+`: {origins: ["`+c.origin+`"]}`, nil, config.Flags{})
+			if valid := err == nil; valid != c.valid || !valid && !strings.Contains(err.Error(), "is not an origin") {
+				t.Errorf("%s %q: %v", section, c.origin, err)
+			}
 		}
 	}
 }

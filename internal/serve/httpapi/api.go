@@ -107,7 +107,8 @@ func New(o Options) http.Handler {
 		mux.Handle(r.pattern(), traffic.watch(r.pattern(), a.guard.authenticate(&r, a.errors.adapt(a.recorded(&r, r.handler())), a.refuse)))
 	}
 	if o.MCPServer != nil {
-		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer)) // like needsToken, with other tokens
+		classes["/mcp"] = forPrograms
+		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer))
 	}
 	if o.OpenAI != nil {
 		classes["/v1/"] = forPrograms

@@ -18,7 +18,7 @@ func (g *guard) share(h http.Header, r *http.Request) *http.Request {
 	if g.origins == nil || len(from) != 1 {
 		return r
 	}
-	allow, listed := from[0], g.origins()
+	allow, listed := from[0], g.origins(r.URL.Path)
 	if slices.Contains(listed, "*") {
 		allow = "*"
 	} else if !slices.Contains(listed, allow) {
@@ -33,13 +33,13 @@ func (g *guard) share(h http.Header, r *http.Request) *http.Request {
 }
 
 // answerPreflight answers a browser that asks whether a page may send a request. Otherwise, it returns false. The page
-// may send all headers: OpenAI's libraries have many, and none of them gives rights but Authorization.
+// may send all headers: OpenAI's libraries have many, and none of them gives rights but Authorization. Clients of MCP end a session with DELETE.
 func answerPreflight(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	if r.Method != http.MethodOptions || h.Get("Access-Control-Allow-Origin") == "" {
 		return false
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
 	h.Set("Access-Control-Max-Age", preflightAge)
 	w.WriteHeader(http.StatusNoContent)

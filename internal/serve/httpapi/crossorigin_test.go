@@ -11,8 +11,8 @@ import (
 
 // A browser sends a preflight before it lets a page of another site send a token. It gives the page the
 // answer only if the answer names the origin.
-func TestPagesOfListedOriginsUseV1(t *testing.T) {
-	const chatPage, page = "https://chat.example", "http://evil.example"
+func TestPagesOfListedOriginsUseV1AndMCP(t *testing.T) {
+	const chatPage, toolPage, page = "https://chat.example", "https://tools.example", "http://evil.example"
 	listed := []string{chatPage, "app://obsidian.md"}
 	for _, c := range []struct {
 		name, method, path, origin, host string
@@ -37,7 +37,9 @@ func TestPagesOfListedOriginsUseV1(t *testing.T) {
 		{name: "none", method: "POST", origin: chatPage, origins: []string{}, status: 403},
 		{name: "the rest of the API", method: "OPTIONS", path: "/sessions", origin: chatPage, status: 403},
 		{name: "the rest of the API, with all", method: "GET", path: "/sessions", origin: chatPage, origins: []string{"*"}, status: 403},
-		{name: "MCP, with all", method: "POST", path: "/mcp", origin: chatPage, origins: []string{"*"}, status: 403},
+		{name: "a preflight of MCP", method: "OPTIONS", path: "/mcp", origin: toolPage, status: 204, allow: toolPage},
+		{name: "MCP", method: "POST", path: "/mcp", origin: toolPage, status: 200, allow: toolPage},
+		{name: "MCP, with all of /v1", method: "POST", path: "/mcp", origin: chatPage, origins: []string{"*"}, status: 403},
 		{name: "the rest of the API through a path of /v1", method: "GET", path: "/v1/../sessions", origin: chatPage, origins: []string{"*"}, status: 403},
 		{name: "the own page", method: "POST", origin: "http://localhost", status: 200},
 		{name: "no page", method: "POST", status: 200},
@@ -48,7 +50,12 @@ func TestPagesOfListedOriginsUseV1(t *testing.T) {
 		if origins == nil {
 			origins = listed
 		}
-		h := New(Options{Token: token, OpenAI: ok, MCPServer: ok, Origins: func() []string { return origins }})
+		h := New(Options{Token: token, OpenAI: ok, MCPServer: ok, Origins: func(path string) []string {
+			if path == "/mcp" {
+				return []string{toolPage}
+			}
+			return origins
+		}})
 		if c.path == "" {
 			c.path = "/v1/chat/completions"
 		}
@@ -77,7 +84,7 @@ func TestPagesOfListedOriginsUseV1(t *testing.T) {
 		}
 		if c.status == 204 {
 			answer := []string{got.Get("Access-Control-Allow-Methods"), got.Get("Access-Control-Allow-Headers"), got.Get("Vary")}
-			if diff := cmp.Diff([]string{"GET, POST", "authorization,x-stainless-os", "Origin"}, answer); diff != "" {
+			if diff := cmp.Diff([]string{"GET, POST, DELETE", "authorization,x-stainless-os", "Origin"}, answer); diff != "" {
 				t.Errorf("%s: %s", c.name, diff)
 			}
 		}

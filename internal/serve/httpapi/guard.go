@@ -42,9 +42,9 @@ type guard struct {
 	people       people
 	hosts        *Hosts
 	proxies      []netip.Prefix
-	published    string                   // the host that people reach with https, or ""
-	fromNode     func(*http.Request) bool // nil without nodes
-	origins      func() []string          // nil without other sites
+	published    string                     // the host that people reach with https, or ""
+	fromNode     func(*http.Request) bool   // nil without nodes
+	origins      func(path string) []string // nil without other sites
 	unchecked    bool
 }
 

@@ -77,9 +77,10 @@ type Options struct {
 	// MCPServer serves /mcp and checks its own tokens; nil means that there is no such path.
 	MCPServer http.Handler
 	// OpenAI serves the paths below /v1/ and checks its own tokens; nil means that there are
-	// no such paths. Origins lists the sites whose pages may use it, or "*"; nil means none.
-	OpenAI  http.Handler
-	Origins func() []string
+	// no such paths.
+	OpenAI http.Handler
+	// Origins lists the sites whose pages may use /mcp or a path below /v1/, or "*"; nil means none.
+	Origins func(path string) []string
 	// MCP lists the MCP servers; nil means that there are none.
 	MCP func() []mcpclient.Status
 	// RetryMCP starts an MCP server at once that waits; nil means that there are none.

@@ -31,7 +31,7 @@ func Check(r *http.Request, allowed func(host string) bool) error {
 	if origins := r.Header.Values("Origin"); len(origins) > 1 || len(origins) == 1 && !sameOrigin(origins[0], r.Host) {
 		return denied("origin_not_allowed", "Requests from other sites are refused: the Origin header (%q) does not match the Host header (%q). "+
 			"Behind a reverse proxy, make the proxy pass on the Host header (nginx: proxy_set_header Host $http_host; Apache: ProxyPreserveHost On), "+
-			"or add the proxy's address to trustedProxies and make it set X-Forwarded-Host. To let pages of another site use /v1, add their origin to v1.origins.", strings.Join(origins, ", "), r.Host)
+			"or add the proxy's address to trustedProxies and make it set X-Forwarded-Host. To let pages of another site use /v1 or /mcp, add their origin to v1.origins or mcp.origins.", strings.Join(origins, ", "), r.Host)
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
