@@ -145,7 +145,50 @@ func (h *Handler) call(ctx context.Context, pass *toolserver.Pass, id string, ca
 		}
 		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: wire.Message}}}, nil
 	}
+	if strings.HasPrefix(id, "mcp.") {
+		if out := passed(value); out != nil {
+			return out, nil
+		}
+	}
 	return result(value), nil
+}
+
+// passed returns a result of an MCP server in the form of the protocol, so that a model sees its pictures. It returns nil
+// if the result has no such parts.
+func passed(value json.RawMessage) *mcp.CallToolResult {
+	var got struct {
+		Structured map[string]any
+		Content    []struct {
+			Type, Text, MimeType, URI, Name, Description string
+			Data                                         []byte
+		}
+	}
+	if json.Unmarshal(value, &got) != nil || len(got.Content) == 0 {
+		return nil
+	}
+	out := &mcp.CallToolResult{}
+	if got.Structured != nil {
+		out.StructuredContent = got.Structured
+	}
+	for _, c := range got.Content {
+		var part mcp.Content
+		switch c.Type {
+		case "text":
+			part = &mcp.TextContent{Text: c.Text}
+		case "image":
+			part = &mcp.ImageContent{Data: c.Data, MIMEType: c.MimeType}
+		case "audio":
+			part = &mcp.AudioContent{Data: c.Data, MIMEType: c.MimeType}
+		case "resource":
+			part = &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: c.URI, MIMEType: c.MimeType, Text: c.Text, Blob: c.Data}}
+		case "resource_link":
+			part = &mcp.ResourceLink{URI: c.URI, Name: c.Name, Description: c.Description, MIMEType: c.MimeType}
+		default:
+			return nil
+		}
+		out.Content = append(out.Content, part)
+	}
+	return out
 }
 
 // result translates a value: a text as it is, everything else as JSON, which for objects is

@@ -58,6 +58,13 @@ func newWorld(t *testing.T) world {
 			callable("surface.fail", true, func(toolserver.Caller, echoInput) (any, error) {
 				return nil, fault.New(fault.Conflict, "It is too late.")
 			}),
+			callable("mcp.cam.shot", true, func(toolserver.Caller, echoInput) (any, error) {
+				return json.RawMessage(`{"structured":{"n":1},"content":[{"type":"text","text":"see"},{"type":"image","mimeType":"image/png","bytes":3,"data":"cG5n"},` +
+					`{"type":"audio","mimeType":"audio/wav","data":"d2F2"},{"type":"resource","uri":"x:b","text":"inside"},{"type":"resource_link","uri":"x:c","name":"c"}]}`), nil
+			}),
+			callable("mcp.cam.odd", true, func(toolserver.Caller, echoInput) (any, error) {
+				return json.RawMessage(`{"content":[{"type":"other"}]}`), nil
+			}),
 			callable("secret.read", false, func(toolserver.Caller, echoInput) (any, error) { return "secret", nil }),
 		},
 	})
@@ -172,6 +179,29 @@ func TestAnotherProgramUsesTheCallablesThatItsTokenAllows(t *testing.T) {
 				t.Error("a token that was revoked still works")
 			}
 		})
+	}
+}
+
+// A model that uses Lilac sees the pictures of Lilac's own MCP servers, not their bytes.
+func TestResultsOfMCPServersKeepTheirTypes(t *testing.T) {
+	w := newWorld(t)
+	token, err := w.operators.Create(t.Context(), "ide", []string{"mcp.*"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := w.connect(t, token, func(string) {}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"mcp__cam__shot": `"content":[{"type":"text","text":"see"},{"type":"image","mimeType":"image/png","data":"cG5n"},{"type":"audio","mimeType":"audio/wav","data":"d2F2"},` +
+			`{"type":"resource","resource":{"uri":"x:b","text":"inside"}},{"type":"resource_link","uri":"x:c","name":"c"}],"structuredContent":{"n":1}`,
+		"mcp__cam__odd": `"content":[{"type":"text","text":"{\"content\":[{\"type\":\"other\"}]}"}]`,
+	} {
+		got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: map[string]any{"text": "x"}})
+		if raw, _ := json.Marshal(got); err != nil || !strings.Contains(string(raw), want) {
+			t.Errorf("%s: %s, %v", name, raw, err)
+		}
 	}
 }
 
