@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -74,11 +75,18 @@ func LogInToMCP(ctx context.Context, cfg *config.Config, key string, show func(a
 	if !ok {
 		return fault.New(fault.NotFound, "There is no MCP server %q in the configuration.%s", key, fault.DidYouMean(key, slices.Collect(maps.Keys(cfg.MCPServers))))
 	}
-	login, err := mcpclient.LogIn(ctx, entry, mcpclient.LoginOptions{Show: show})
-	if err != nil {
-		return err
+	vault := MCPLogins(cfg)
+	before, _, _ := vault.Load(key) // one that can't be read is replaced
+	login, err := mcpclient.LogIn(ctx, entry, mcpclient.LoginOptions{Show: show, Registration: before.Registration})
+	if err == nil {
+		return vault.Save(key, login)
 	}
-	return MCPLogins(cfg).Save(key, login)
+	// Perhaps the authorization server has forgotten Lilac, which many say on a page only: the next login registers again.
+	if now, ok, _ := vault.Load(key); ok && before.Registration.URL != "" {
+		now.Registration = mcpclient.Registration{}
+		err = errors.Join(err, vault.Save(key, now))
+	}
+	return err
 }
 
 // emitEvent publishes an event of an MCP server that is a source, as a line of a program

@@ -77,6 +77,8 @@ type Login struct {
 	AccessToken  string    `json:"accessToken"`
 	RefreshToken string    `json:"refreshToken,omitempty"`
 	Expiry       time.Time `json:"expiry,omitzero"`
+	// Registration is the one that the login made or used; it has no URL if there was none.
+	Registration Registration `json:"registration,omitzero"`
 }
 
 // Logins keeps logins; see [Vault].
@@ -325,6 +327,8 @@ func (c closing) Close() error {
 type LoginOptions struct {
 	// Show shows the address that a person opens in a browser.
 	Show func(address string)
+	// Registration is that of an earlier login with the server, to use it again.
+	Registration Registration
 }
 
 // LogIn lets a person permit Lilac the use of a server, and returns the login. It listens on
@@ -339,7 +343,9 @@ func LogIn(ctx context.Context, c ServerConfig, o LoginOptions) (Login, error) {
 	}
 	var out Login
 	d := discovery{endpoint, c.Internal}
-	handler, err := auth.NewAuthorizationCodeHandler(handlerConfig(c, endpoint, d.client(), o, &out))
+	client := d.client()
+	client.Transport = registering{client.Transport, &o.Registration}
+	handler, err := auth.NewAuthorizationCodeHandler(handlerConfig(c, endpoint, client, o, &out))
 	if err != nil {
 		return Login{}, fault.Wrap(fault.Invalid, err, "The registration cannot be used: %s.", err)
 	}
@@ -367,6 +373,7 @@ func LogIn(ctx context.Context, c ServerConfig, o LoginOptions) (Login, error) {
 	if out.AccessToken == "" {
 		return Login{}, fault.New(fault.Unauthenticated, "The authorization server gave no token.")
 	}
+	out.Registration = o.Registration
 	return out, nil
 }
 

@@ -321,6 +321,35 @@ func TestALoginRegistersLilac(t *testing.T) {
 	}
 }
 
+// Servers show people a list of all clients.
+func TestALoginUsesTheRegistrationOfAnEarlierOne(t *testing.T) {
+	a := newAuthority(t)
+	a.registers = true
+	entry := a.entry(t)
+	entry.OAuth.ClientID = ""
+	first, err := LogIn(t.Context(), entry, LoginOptions{Show: browse(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := LogIn(t.Context(), entry, LoginOptions{Show: browse(t), Registration: first.Registration})
+	if err != nil || second.ClientID != first.ClientID || second.ClientSecret != first.ClientSecret || len(a.clients) != 1 {
+		t.Errorf("the second login is of %q, with %d registrations: %v", second.ClientID, len(a.clients), err)
+	}
+	// Other scopes are part of a registration.
+	entry.OAuth.Scopes = []string{"write"}
+	third, err := LogIn(t.Context(), entry, LoginOptions{Show: browse(t), Registration: second.Registration})
+	if err != nil || third.ClientID == first.ClientID {
+		t.Errorf("a login for other scopes is of %q: %v", third.ClientID, err)
+	}
+	a.mu.Lock()
+	clear(a.clients)
+	a.clients["another"] = "canary"
+	a.mu.Unlock()
+	if _, err := LogIn(t.Context(), entry, LoginOptions{Show: browse(t), Registration: third.Registration}); err == nil {
+		t.Error("a registration that the server has forgotten works")
+	}
+}
+
 func TestADamagedVaultIsNoLogin(t *testing.T) {
 	vault := newVault(t)
 	if _, ok, err := vault.Load("a"); ok || err != nil {
