@@ -132,7 +132,7 @@ func (s *server) away() error {
 	case s.trouble == "":
 		return fault.New(fault.Unavailable, "The MCP server %s is still starting: try again in a moment.", s.name)
 	}
-	return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s. It is started again by itself: try again later.", s.name, s.state, s.trouble)
+	return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s. It is started again by itself: try again later.", s.name, s.state, strings.TrimSuffix(s.trouble, "."))
 }
 
 // ready returns the connection, which must not be before, one that has ended. While the server is

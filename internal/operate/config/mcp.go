@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -60,16 +61,18 @@ func (c reader) breakMCP(mistakes []mistake) (others []mistake, warnings []Warni
 			others = append(others, m)
 			continue
 		}
+		within := ""
 		for known := range c.MCPServers { // their names may have dots
-			if touches(known, key) && len(known) < len(key) {
-				key = known
-				break
+			if touches(known, key) && len(known) <= len(key) && len(known) > len(within) {
+				within = known
 			}
 		}
+		key = cmp.Or(within, key)
 		entry := c.MCPServers[key]
 		entry.Broken = true
+		c.MCPServers[key] = entry
 		name := mcpclient.Name(key)
-		if c.MCPServers[key] = entry; name == "" || slices.ContainsFunc(slices.Collect(maps.Keys(c.MCPServers)), func(other string) bool { return other < key && mcpclient.Name(other) == name }) {
+		if keys := slices.Collect(maps.Keys(c.MCPServers)); name == "" || slices.ContainsFunc(keys, func(other string) bool { return other < key && mcpclient.Name(other) == name }) {
 			delete(c.MCPServers, key)
 		}
 		warnings = append(warnings, Warning{Message: fmt.Sprintf("%s The MCP server %s does not start.", m.err, key)})

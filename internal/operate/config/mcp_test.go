@@ -72,16 +72,16 @@ func TestMistakesInMCPServersAreWarnings(t *testing.T) {
 }
 
 func TestABrokenMCPServerLeavesTheOthers(t *testing.T) {
-	c, warnings, err := loadText(t, "mcpServers: {good: {command: x}, my.server: {url: \"${UNSET}\"}, text: y, off: {disabled: true, url: \"${UNSET}\"}}", nil)
+	c, warnings, err := loadText(t, "mcpServers: {good: {command: x}, my: {command: x}, my.server: {url: \"${UNSET}\"}, text: y, off: {disabled: true, url: \"${UNSET}\"}}", nil)
 	if err != nil || len(warnings) != 3 {
 		t.Fatalf("%v, %v", warnings, err)
 	}
 	for name, s := range c.MCPServers {
-		if s.Broken == (name == "good") {
+		if s.Broken == (name == "good" || name == "my") {
 			t.Errorf("%s is %+v", name, s)
 		}
 	}
-	if len(c.MCPServers) != 4 || !c.MCPServers["off"].Disabled {
+	if len(c.MCPServers) != 5 || !c.MCPServers["off"].Disabled {
 		t.Errorf("the servers are %+v", c.MCPServers)
 	}
 	if _, _, err := loadText(t, "mcpServers: [a]", nil); err == nil {
