@@ -33,11 +33,13 @@ type Directory struct {
 // in the cache, as it is at the time of q. A name that cannot be looked up is
 // written with its id.
 func (d Directory) Mapper(q db.Queryer, users, channels map[string]string) *Mapper {
+	name := func(id string) (string, bool) {
+		u, err := d.Cache.User(q, d.Platform, id)
+		return u.Name, err == nil && u.Name != ""
+	}
 	return New(users, channels, Known{
-		User: func(id string) (string, bool) {
-			u, err := d.Cache.User(q, d.Platform, id)
-			return u.Name, err == nil && u.Name != ""
-		},
+		User: name,
+		Role: name,
 		Users: func(name string) (ids []string) {
 			users, err := d.Cache.UsersNamed(q, d.Platform, name)
 			if err != nil {

@@ -3,7 +3,9 @@ package entity
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -120,13 +122,13 @@ func letter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r
 func inName(r rune) bool { return letter(r) || r == '-' || r == '.' || unicode.IsMark(r) }
 
 var (
-	// mention matches Discord's forms ("Message Formatting").
-	mention = lazyregexp.New(`<(@!?|@&|#)(\d{1,20})>`)
+	// mention matches Discord's forms of mentions, and of times ("Message Formatting").
+	mention = lazyregexp.New(`<(@!?|@&|#|t:)(\d{1,20})(?::[a-zA-Z])?>`)
 	// idSuffix matches the end of the readable form that contains the id.
 	idSuffix = lazyregexp.New(`-(\d{1,20})$`)
 )
 
-// In replaces mentions with names. A mention whose name would not be recognized
+// In replaces mentions with names, and times in seconds with dates. A mention whose name would not be recognized
 // again at its place is written with its id, or stays as it is.
 func (m *Mapper) In(text string) string {
 	text = prose(text, func(s string) string {
@@ -135,6 +137,9 @@ func (m *Mapper) In(text string) string {
 			case "@&":
 				// Out never mentions a role: that would notify many people.
 				return "@" + fallback(m.known.Role, id, "role")
+			case "t:":
+				seconds, _ := strconv.ParseInt(id, 10, 64) // the largest number if there are too many digits
+				return time.Unix(seconds, 0).UTC().Format("2006-01-02 15:04 UTC")
 			case "@!": // an older form of a user mention
 				return "<@" + id + ">"
 			}
@@ -156,7 +161,7 @@ func (m *Mapper) In(text string) string {
 func (m *Mapper) in(text string, name func(n kind, id string) string) string {
 	return prose(text, func(s string) string {
 		return replace(s, mention(), func(start, end int, sigil, id string) string {
-			if !opens(s, start) || !ends(s, end) {
+			if !opens(s, start) || !ends(s, end) || s[end-3] == ':' { // only times have a style
 				return s[start:end]
 			}
 			if sigil == "#" {

@@ -84,8 +84,10 @@ type Session struct {
 	Title           string      `json:"title,omitempty"`
 	// Topic describes a channel, in the words of its moderators.
 	Topic string `json:"topic,omitempty"`
-	// Hidden reports that the platform does not show it to us.
+	// Hidden reports that the platform does not show it to us, Locked that its moderators want no
+	// more messages in the thread.
 	Hidden bool `json:"hidden,omitempty"`
+	Locked bool `json:"locked,omitempty"`
 	// LastMessageID is the newest message that the platform has reported,
 	// ReadMessageID the newest that was received.
 	LastMessageID string `json:"lastMessageId,omitempty"`
@@ -93,7 +95,8 @@ type Session struct {
 	UpdatedAt     int64  `json:"updatedAt"`
 }
 
-// User is a person or a program on a platform.
+// User is a person or a program on a platform. [Directory] also holds roles as users whose name
+// begins with @, which no other user has.
 type User struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`

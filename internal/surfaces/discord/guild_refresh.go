@@ -154,6 +154,9 @@ func (g *guildSync) refresh(ctx context.Context, guildID string) error {
 	w.ID, w.Members = guildID, []wireMember{me}
 	allowed := g.directory.remember(w.Channels, guildID)
 	return g.o.DB.Update(ctx, func(tx *db.Tx) error {
+		if err := g.putRoles(tx, w.Roles); err != nil {
+			return err
+		}
 		for _, c := range allowed {
 			s, err := g.directory.session(tx, c.ID, infoFrom(c, guildID))
 			if err != nil {

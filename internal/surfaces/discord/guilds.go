@@ -81,6 +81,11 @@ func (g *guildSync) onGuild(on *shard, w wireGuild) func(*db.Tx) error {
 		existing = append(existing, c.ID)
 	}
 	return func(tx *db.Tx) error {
+		if len(allowed) > 0 {
+			if err := g.putRoles(tx, w.Roles); err != nil {
+				return err
+			}
+		}
 		if w.ID != "" && !w.Unavailable && len(existing) > 0 {
 			if err := g.o.Tables.Channels.ForgetMissing(tx, Platform, w.ID, existing); err != nil {
 				return err
@@ -170,6 +175,14 @@ func (g *guildSync) onChannel(c wireChannel) func(*db.Tx) error {
 func (g *guildSync) onChannelDelete(c wireChannel) func(*db.Tx) error {
 	g.directory.cache.forget(c.ID)
 	return func(tx *db.Tx) error { return g.o.Tables.Channels.ForgetSession(tx, Platform, c.ID) }
+}
+
+// putRoles stores the names of a server's roles, see [surface.User].
+func (g *guildSync) putRoles(tx *db.Tx, roles []wireRole) (err error) {
+	for i := 0; i < len(roles) && err == nil; i++ {
+		err = g.o.Tables.Messages.PutUser(tx, Platform, surface.User{ID: roles[i].ID, Name: "@" + roles[i].Name})
+	}
+	return err
 }
 
 // onPermissions applies events after which the bot may see other channels.

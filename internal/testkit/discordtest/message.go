@@ -23,6 +23,8 @@ type Message struct {
 	Created, Edited time.Time
 	// Deleted reports whether the message was deleted. [Observer.Messages] omits it then.
 	Deleted bool
+	// NoPreviews reports that Discord shows no previews of its links.
+	NoPreviews bool
 	// History holds the earlier contents, oldest first.
 	History []string
 	// Edits is the number of edits.
@@ -68,6 +70,7 @@ type message struct {
 
 func (m *message) copied() Message {
 	c := m.Message
+	c.NoPreviews = m.flags&flagSuppressEmbeds != 0
 	c.Attachments, c.Buttons = slices.Clone(c.Attachments), slices.Clone(c.Buttons)
 	c.Pings, c.History = slices.Clone(c.Pings), slices.Clone(c.History)
 	c.Reactions = slices.Clone(c.Reactions)
@@ -83,6 +86,21 @@ func (c *channel) find(id string) *message {
 		return nil
 	}
 	return c.messages[i]
+}
+
+var roleMention = regexp.MustCompile(`<@&(\d{1,20})>`)
+
+// mentionedRoles returns the IDs of the guild's roles that a text mentions.
+func (w *world) mentionedRoles(guildID, content string) []string {
+	ids := []string{}
+	for _, m := range roleMention.FindAllStringSubmatch(content, -1) {
+		if g := w.guilds[guildID]; g != nil && !slices.Contains(ids, m[1]) {
+			if _, exists := g.roles[m[1]]; exists {
+				ids = append(ids, m[1])
+			}
+		}
+	}
+	return ids
 }
 
 var userMention = regexp.MustCompile(`<@!?(\d{1,20})>`)
@@ -105,7 +123,8 @@ const (
 
 	messageThreadStarter = 21
 
-	flagHasThread = 1 << 5 // Message Resource, "Message Flags"
+	flagSuppressEmbeds = 1 << 2
+	flagHasThread      = 1 << 5 // Message Resource, "Message Flags"
 )
 
 // wireMessage encodes a message for the API. If content is false, the content fields are
@@ -123,7 +142,7 @@ func (s *core) wireMessage(c *channel, m *message, content, deep bool) object {
 	content = content || m.Author == w.bot || c.kind == typeDM || slices.Contains(mentions, w.bot)
 	o := object{
 		"id": m.ID, "channel_id": c.id, "author": m.Author.wire(), "content": "", "timestamp": stamp(m.Created),
-		"edited_timestamp": nil, "tts": false, "mention_everyone": m.mentionEveryone, "mention_roles": []string{},
+		"edited_timestamp": nil, "tts": false, "mention_everyone": m.mentionEveryone, "mention_roles": w.mentionedRoles(c.guild, m.Content),
 		"attachments": []object{}, "embeds": []object{}, "components": []object{}, "pinned": false, "type": m.kind, "flags": m.flags,
 	}
 	named := []object{}
@@ -148,6 +167,9 @@ func (s *core) wireMessage(c *channel, m *message, content, deep bool) object {
 	}
 	if m.rich.Webhook {
 		o["webhook_id"] = m.Author.ID
+		if m.rich.Proxy {
+			o["application_id"] = m.Author.ID
+		}
 	}
 	if len(m.Reactions) > 0 {
 		list := []object{}

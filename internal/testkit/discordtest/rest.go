@@ -84,6 +84,7 @@ var (
 	emptyMessage       = refusal(http.StatusBadRequest, 50006, "Cannot send an empty message")
 	missingPermissions = refusal(http.StatusForbidden, 50013, "Missing Permissions")
 	notThere           = refusal(http.StatusBadRequest, 50024, "Cannot execute action on this channel type")
+	threadLocked       = refusal(http.StatusForbidden, 50083, "Thread is archived")
 	threadArchived     = refusal(http.StatusBadRequest, 50083, "Thread is archived")
 	bodyNotJSON        = refusal(http.StatusBadRequest, 50109, "The request body contains invalid JSON.")
 	noHistory          = refusal(http.StatusForbidden, 160002, "Cannot reply without permission to read message history")

@@ -50,6 +50,11 @@ func (c *call) needMessage(p Permission) (*channel, *message, answer, bool) {
 	return ch, m, answer{}, true
 }
 
+// lockedOut reports whether the bot may not write in a thread because that is locked.
+func (c *call) lockedOut(ch *channel) bool {
+	return ch.locked && c.s.world.permissions(ch, c.s.world.bot.ID)&ManageThreads == 0
+}
+
 // createMessage implements Message, "Create Message". By its limitations, a reply needs
 // READ_MESSAGE_HISTORY.
 func createMessage(c *call) answer {
@@ -67,6 +72,8 @@ func createMessage(c *call) answer {
 		return a
 	case ch.kind == typeForum:
 		return notThere
+	case c.lockedOut(ch):
+		return threadLocked
 	case p.Reference != nil && p.Reference.MessageID != "" && c.s.world.permissions(ch, c.s.world.bot.ID)&ReadMessageHistory == 0:
 		return noHistory
 	}

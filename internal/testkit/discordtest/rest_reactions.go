@@ -42,6 +42,8 @@ func react(c *call) answer {
 		return unknownEmoji
 	case ch.archived:
 		return threadArchived
+	case c.lockedOut(ch):
+		return threadLocked
 	}
 	bot := c.s.world.bot
 	first := !slices.ContainsFunc(m.Reactions, func(r Reaction) bool { return r.Emoji == emoji })

@@ -9,6 +9,8 @@ import (
 type Rich struct {
 	// Webhook makes the author a webhook, which is in no guild.
 	Webhook bool
+	// Proxy makes the webhook one of a program that posts messages of people again.
+	Proxy bool
 	// Embeds and Components are JSON lists (Message Resource, "Embed Object" and Component
 	// Reference). A component of version 2 sets the flag IS_COMPONENTS_V2.
 	Embeds, Components json.RawMessage

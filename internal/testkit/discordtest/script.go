@@ -33,7 +33,7 @@ func (s World) User(name string) User {
 func (s World) Guild(name string, members ...User) (guildID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := &guild{id: s.mintLocked(), name: name, members: make(map[string]*member), roles: make(map[string]Permission)}
+	g := &guild{id: s.mintLocked(), name: name, members: make(map[string]*member), roles: make(map[string]Permission), titles: make(map[string]string)}
 	g.roles[g.id] = everyonePermissions
 	for _, u := range append([]User{s.world.bot}, members...) {
 		g.members[u.ID] = &member{user: u, joined: time.Now()}
@@ -106,6 +106,17 @@ func (s World) Role(guildID string, p Permission, userIDs ...string) (roleID str
 		return object{"guild_id": g.id, "role": object{"id": id, "permissions": p.String()}}
 	})
 	return id
+}
+
+// NameRole gives a role a name.
+func (s World) NameRole(guildID, roleID, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.world.guildNamed(guildID)
+	g.titles[roleID] = name
+	s.dispatchLocked("GUILD_ROLE_UPDATE", nil, intentGuilds, intentGuilds, func(*session) object {
+		return object{"guild_id": g.id, "role": object{"id": roleID, "name": name, "permissions": g.roles[roleID].String()}}
+	})
 }
 
 // ManagedRole creates the role that Discord manages for the bot in a guild.
@@ -240,6 +251,16 @@ func (s World) Archive(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.archiveLocked(s.world.in(threadID), true)
+}
+
+// Lock locks a thread or unlocks it. Only members with MANAGE_THREADS may write in a locked
+// thread; Discord refuses others with the error of an archived one.
+func (s World) Lock(threadID string, locked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.world.in(threadID)
+	c.locked = locked
+	s.dispatchLocked("THREAD_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
 func (s *core) archiveLocked(c *channel, archived bool) {

@@ -1,6 +1,7 @@
 package discordtest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,7 @@ const (
 	AttachFiles        Permission = 1 << 15
 	ReadMessageHistory Permission = 1 << 16
 	Connect            Permission = 1 << 20
+	ManageThreads      Permission = 1 << 34
 	SendInThreads      Permission = 1 << 38
 )
 
@@ -63,6 +65,7 @@ type guild struct {
 	owner    string
 	members  map[string]*member
 	roles    map[string]Permission // the guild's own ID is the role ID of @everyone
+	titles   map[string]string     // the names of roles that have one
 	managed  string                // ID of the bot's managed role, or empty
 }
 
@@ -78,7 +81,7 @@ type member struct {
 type channel struct {
 	id, guild, parent, name, topic string
 	kind                           int
-	deleted, archived              bool
+	deleted, archived, locked      bool
 	archivedAt                     time.Time            // time of the last change of archived
 	recipient                      User                 // only for direct messages
 	overwrites                     map[string]overwrite // by user ID or role ID
@@ -210,7 +213,7 @@ func (c *channel) wire() object {
 		o["owner_id"], o["message_count"], o["member_count"] = c.guild, len(c.messages), 1
 		o["total_message_sent"] = len(c.messages)
 		o["thread_metadata"] = object{
-			"archived": c.archived, "auto_archive_duration": 1440, "locked": false,
+			"archived": c.archived, "auto_archive_duration": 1440, "locked": c.locked,
 			"archive_timestamp": stamp(c.archivedAt), "create_timestamp": "2024-01-01T00:00:00.000000+00:00",
 		}
 	}
@@ -223,7 +226,7 @@ func (p Permission) String() string { return strconv.FormatUint(uint64(p), 10) }
 func (g *guild) wireRoles(bot User) []object {
 	roles := []object{}
 	for _, id := range slices.Sorted(maps.Keys(g.roles)) {
-		name := "role-" + id
+		name := cmp.Or(g.titles[id], "role-"+id)
 		if id == g.id {
 			name = "@everyone"
 		}
