@@ -161,3 +161,29 @@ func TestARefusedRestIsTold(t *testing.T) {
 	d.Shown(d.DM(d.Ada), "the person is told", e2e.Holds("I could not show the rest of my answer in #general"))
 	e2e.Eventually(t, answerWithin, "the operator is told", func() bool { return strings.Contains(warningOf(s, "answers"), "#general") })
 }
+
+// In a locked thread, no model is asked for an answer that Discord would refuse, and the first person who
+// asks is told so, in private.
+func TestInALockedThreadNobodyIsAnswered(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		model := newChatModel(t)
+		model.letGo()
+		s, d := onDiscord(t, bus, model.server.URL)
+		thread := d.Thread(d.General, "plans")
+		d.Lock(thread, true)
+		direct := d.DM(d.Moderator)
+		for _, text := range []string{"what is there?", "hello?"} {
+			d.MentionUs(thread, d.Moderator, text)
+		}
+		d.Shown(direct, "the notice", func(m discordtest.Message) bool { return strings.Contains(m.Content, "is locked") })
+		d.Lock(thread, false)
+		asked := d.MentionUs(thread, d.Moderator, "and now?")
+		d.Shown(thread, "the answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		if n := s.Count("SELECT count(*) FROM requests"); n != 1 {
+			t.Errorf("%d requests, want 1", n)
+		}
+		if n := len(d.Ours(direct)); n != 1 {
+			t.Errorf("%d notices, want 1", n)
+		}
+	})
+}

@@ -74,3 +74,53 @@ func TestProgramsAreHeardWhereTheConfigurationSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// Discord's client sends a forward and the comment on it as two messages, of which only the comment
+// mentions the bot.
+func TestACommentBringsItsForward(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		model := newChatModel(t)
+		model.letGo()
+		_, d := onDiscord(t, bus, model.server.URL)
+		original, _ := d.Message(d.General, d.Say(d.General, d.Bob, "the disk is full", discordtest.SayOptions{}))
+		d.Say(d.General, d.Ada, "", discordtest.SayOptions{Rich: discordtest.Rich{Forward: &original}})
+		asked := d.MentionUs(d.General, d.Ada, "why?")
+		d.Shown(d.General, "an answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		if last := lastRequest(model.server); !strings.Contains(last, "[forwarded message]\nthe disk is full\nwhy?") {
+			t.Errorf("the forward is missing in what the model reads:\n%s", last)
+		}
+	})
+}
+
+// A program posts what a person wrote in another name, and deletes the original: one answer.
+func TestAProxiedMessageIsAnsweredOnce(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		model := newChatModel(t)
+		d := e2e.NewDiscord(t, discordtest.Options{})
+		d.Set("channels", fmt.Sprintf("{%q: {bots: true}}", d.General))
+		s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.server.URL), d.Env())...)
+		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
+		alter := d.User("Alter")
+		ask := func(text string, begun func(id string)) (copied string) {
+			id := d.Say(d.General, d.Ada, "A: "+d.Self().Mention()+" "+text, discordtest.SayOptions{})
+			begun(id)
+			copied = d.Say(d.General, alter, d.Self().Mention()+" "+text, discordtest.SayOptions{Rich: discordtest.Rich{Webhook: true, Proxy: true}})
+			d.Delete(d.General, id)
+			return copied
+		}
+		ask("what is there?", func(string) { d.Shown(d.General, "the answer begins", e2e.Holds("glob")) })
+		// The second question has to wait.
+		waiting := ask("and then?", func(id string) {
+			e2e.Eventually(t, answerWithin, "the question waits", func() bool { return eyes(d, d.General, id) })
+		})
+		e2e.Eventually(t, answerWithin, "the copy waits", func() bool { return eyes(d, d.General, waiting) })
+		model.letGo()
+		s.WaitEnded(e2e.RequestID(d.General, waiting), answerWithin)
+		e2e.Eventually(t, answerWithin, "nothing waits", func() bool {
+			return s.Count("SELECT count(*) FROM requests WHERE state NOT IN ('done', 'failed', 'cancelled')") == 0
+		})
+		if n := s.Count("SELECT count(*) FROM requests WHERE state = 'done'"); n != 2 {
+			t.Errorf("%d answers to two questions", n)
+		}
+	})
+}

@@ -52,7 +52,8 @@ func (b platformBuilder) buildDiscord() {
 		MayStop: func(u surface.User, moderator bool) bool {
 			return mayStop(b.now.Load().config.Surface.Discord.Access.Stop, u, moderator)
 		},
-		Config: b.Config.Surface.Discord.Config(), DB: b.db, Tables: b.Seams.Discord.around(discord.TablesOf(store.Discord{})),
+		LinkPreviews: func() bool { return b.now.Load().config.Surface.Discord.LinkPreviews },
+		Config:       b.Config.Surface.Discord.Config(), DB: b.db, Tables: b.Seams.Discord.around(discord.TablesOf(store.Discord{})),
 		Blobs: sentFiles{b.blobs, b.Config.DataDir, health.DiskAt}, Interactions: interactions, Models: interactions, Names: func(q db.Queryer) func(string) string { return names(b).mapper(q, discord.Platform).In }, Scrub: b.Secrets.Redact, Logger: b.Logger, Version: b.Version, HTTP: &http.Client{Transport: b.Seams.Calls.around(http.DefaultTransport)},
 	})
 	built = b.buildPlatform(adapter, interactions)

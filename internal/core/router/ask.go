@@ -20,6 +20,13 @@ func (s *Service) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
 	if !s.o.Profile.MayTalk(by) {
 		return fault.New(fault.Denied, "You may not talk to the agent here.")
 	}
+	session, err := s.session(tx, m.ChannelID)
+	if err != nil {
+		return err
+	}
+	if session.Locked {
+		return fault.New(fault.Conflict, detailLocked)
+	}
 	id := "a" + s.o.NewID()
 	source, err := s.chain(tx, m.ChannelID, m.ID, compose.MaxDepth)
 	if err != nil {
@@ -40,10 +47,6 @@ func (s *Service) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
 	}
 	requestID := s.requestID(m.ChannelID, m.ID)
 	if err := s.decide(tx, m.ChannelID, Delivered{requestID, ids}, nil); err != nil {
-		return err
-	}
-	session, err := s.session(tx, m.ChannelID)
-	if err != nil {
 		return err
 	}
 	raw, err := s.encodeRaw(RequestFacts{MessageIDs: slices.DeleteFunc(slices.Clone(ids), compose.IsPlace), Trigger: TriggerCommand, Mode: s.modeOf(session), UserID: by.ID, UserName: by.Name})

@@ -2,6 +2,7 @@ package router
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"lilac/internal/foundation/event"
@@ -54,6 +55,16 @@ type decision struct {
 func (d *decision) emit(e Effect) { d.effects = append(d.effects, e) }
 
 func (d *decision) message(m Message) {
+	if m.CopyOf != "" {
+		// The program that posted the copy is about to delete the original. What waits is answered
+		// for the copy, and what runs goes on.
+		waiting, effects := len(d.Buffer)+len(d.Gating), len(d.effects)
+		d.delete(Deleted{m.CopyOf, strings.TrimSuffix(m.RequestID, m.ID) + m.CopyOf})
+		if len(d.Buffer)+len(d.Gating) == waiting && len(d.effects) == effects {
+			return
+		}
+		m.FromBot, m.FromSelf = false, false
+	}
 	if m.FromSelf || m.FromBot && !m.Programs || m.Claimed || m.FactsMissing && m.Mode != Direct {
 		return
 	}
@@ -63,7 +74,11 @@ func (d *decision) message(m Message) {
 		return
 	}
 	addressed := m.Mentions || m.ReplyToUs
-	if m.Mode == Mention && !addressed || !d.guardLoop(m) {
+	if m.Locked && addressed && !d.Locked {
+		d.emit(Refuse{m.ID, m.UserID})
+	}
+	d.Locked = m.Locked && (addressed || d.Locked)
+	if m.Mode == Mention && !addressed || m.Locked || !d.guardLoop(m) {
 		return
 	}
 	current, ok := d.current()

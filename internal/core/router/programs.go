@@ -20,7 +20,7 @@ func channelOf(s surface.Session) string {
 // decideMessage decides about a message. If programs may wake the agent, those that speak in the
 // threads of one channel count together.
 func (s *Service) decideMessage(tx *db.Tx, sessionID string, m Message, h event.Headers) error {
-	if m.Programs && m.Channel != "" && (m.Mode != Mention || m.Mentions || m.ReplyToUs) {
+	if m.Programs && m.Channel != "" && m.CopyOf == "" && (m.Mode != Mention || m.Mentions || m.ReplyToUs) {
 		before, err := s.o.Table.RouterState(tx, s.o.Platform, m.Channel)
 		if err != nil {
 			return fmt.Errorf("load the router state of the channel: %w", err)

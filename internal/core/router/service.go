@@ -28,8 +28,15 @@ const Group = "router"
 // interruptCommand begins a message that interrupts the running request.
 const interruptCommand = "!int"
 
-// acknowledgment is the reaction on a message that was noticed and waits.
-const acknowledgment = "👀"
+// acknowledgment is the reaction on a message that was noticed and waits, and refusal on one that
+// cannot be answered.
+const (
+	acknowledgment = "👀"
+	refusal        = "🚫"
+)
+
+// detailLocked answers a question in a thread that is locked.
+const detailLocked = "The thread in which you asked me is locked, so I do not answer there. A moderator can unlock it."
 
 // detailDeleted is the reason of a request whose message was deleted.
 const detailDeleted = "The message was deleted."
@@ -297,7 +304,7 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	}
 	m := Message{
 		ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), Mode: Direct,
-		Programs: s.o.Profile.Programs(session), Channel: channelOf(session),
+		UserID: p.UserID, CopyOf: facts.CopyOf, Locked: session.Locked, Programs: s.o.Profile.Programs(session), Channel: channelOf(session),
 		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete,
 		Mentions: facts.MentionsBot, ReplyTo: facts.ReplyToMessageID, ReplyToUs: facts.ReplyToBot,
 	}
@@ -400,6 +407,11 @@ func (s *Service) carry(tx *db.Tx, t target, _ State, e Effect) error {
 	case Ignore:
 		s.o.Logger.Warn("ignoring a message of a program: too many of them woke the agent, and no person did in between", "session_id", t.sessionID, "message_id", e.MessageID)
 		return nil
+	case Refuse:
+		if s.o.Marks == nil {
+			return nil
+		}
+		return s.o.Marks.Show(tx, s.ref(t.sessionID, e.MessageID), refusal, &mark.Notice{UserID: e.UserID, Text: detailLocked})
 	case Acknowledge:
 		if s.o.Marks == nil {
 			return nil

@@ -89,11 +89,13 @@ type State struct {
 	// Programs are the times (Unix milliseconds) of the last messages of other
 	// programs that woke the agent since a person did.
 	Programs []int64 `json:"programs,omitempty"`
+	// Locked reports that somebody was told that the thread is locked.
+	Locked bool `json:"locked,omitempty"`
 }
 
 // Empty reports whether there is nothing to store.
 func (s State) Empty() bool {
-	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && len(s.Programs) == 0 && s.First == 0 && s.Due == 0
+	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && len(s.Programs) == 0 && s.First == 0 && s.Due == 0 && !s.Locked
 }
 
 func (s State) clone() State {
@@ -169,6 +171,11 @@ type Message struct {
 	// FromSelf and FromBot report that a program wrote it: we, or another one. Claimed reports that a
 	// workflow waits or waited for it.
 	FromSelf, FromBot, Claimed bool
+	UserID                     string
+	// CopyOf is the message whose place it takes, "" for none.
+	CopyOf string
+	// Locked reports that the thread is locked, so that an answer could not be shown.
+	Locked bool
 	// Programs reports that the session listens to other programs. Channel is the channel of a
 	// thread, "" elsewhere.
 	Programs bool
@@ -281,6 +288,10 @@ type Unacknowledge struct{ MessageIDs []string }
 // many.
 type Ignore struct{ MessageID string }
 
+// Refuse tells the author of a message that it is not answered, because the thread is locked: by a
+// reaction or, if the platform refuses that, too, in private.
+type Refuse struct{ MessageID, UserID string }
+
 // AskGate asks the gate about the burst in Gating.
 type AskGate struct{ MessageIDs []string }
 
@@ -292,4 +303,5 @@ func (AskGate) isEffect()   {}
 
 func (Acknowledge) isEffect()   {}
 func (Ignore) isEffect()        {}
+func (Refuse) isEffect()        {}
 func (Unacknowledge) isEffect() {}

@@ -16,6 +16,9 @@ type Facts struct {
 	ReplyToMessageID string `json:"replyToMessageId,omitempty"`
 	GuildID          string `json:"guildId,omitempty"`
 	ParentChannelID  string `json:"parentChannelId,omitempty"`
+	// CopyOf is the message of a person that a program has posted again as this one, to delete
+	// the original.
+	CopyOf string `json:"copyOf,omitempty"`
 	// AuthorIsBot reports that a program wrote it, AuthorIsSelf that we did.
 	AuthorIsBot  bool         `json:"authorIsBot,omitempty"`
 	AuthorIsSelf bool         `json:"authorIsSelf,omitempty"`

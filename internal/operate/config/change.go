@@ -16,7 +16,7 @@ import (
 var live = []string{
 	"allowedHosts", "model", "providers", "models", "transcription", "titles", "catalog", "limits", "compactAt", "system", "channels", "agents", "workspaces.shared",
 	"tasks", "mcpServers", "mcp.pin", "mcp.origins", "v1", "accounts.member", "skills", "memory.off", "memory.everyone", "rules", "policy", "webhooks", "files", "timers", "sources", "log.level",
-	"router", "entity", "surface.discord.mode", "surface.discord.pingAfter", "surface.discord.channels", "surface.discord.tools", "surface.discord.access", "surface.discord.pairing", "surface.web", "surface.terminal",
+	"router", "entity", "surface.discord.mode", "surface.discord.pingAfter", "surface.discord.linkPreviews", "surface.discord.channels", "surface.discord.tools", "surface.discord.access", "surface.discord.pairing", "surface.web", "surface.terminal",
 	"surface.discord.allowedChannelIds", "surface.discord.allowedGuildIds", "surface.discord.allowDMs", "surface.discord.allowedUserIds", "surface.discord.cache",
 }
 

@@ -29,6 +29,8 @@ type channelInfo struct {
 	kind                           surface.ChannelKind
 	// recipient is the other person of a private conversation, if known.
 	recipient string
+	// locked reports that the bot may not answer in the thread.
+	locked bool
 	// overwrites is a hash of the permission overwrites, 0 if they are unknown.
 	overwrites uint64
 }
@@ -41,7 +43,7 @@ func infoFrom(c wireChannel, guildID string) channelInfo {
 	}
 	switch {
 	case c.isThread():
-		i.kind, i.parentID = surface.Thread, c.ParentID
+		i.kind, i.parentID, i.locked = surface.Thread, c.ParentID, c.Metadata.Locked
 	case c.isDirect():
 		i.kind = surface.Direct
 		if len(c.Recipients) == 1 {
@@ -63,7 +65,7 @@ func hashOverwrites(overwrites []wireOverwrite) uint64 {
 // infoOf reads a stored channel. The store does not hold the other person of a
 // private conversation.
 func infoOf(s surface.Session) channelInfo {
-	return channelInfo{guildID: s.GuildID, parentID: s.ParentChannelID, name: s.Title, topic: s.Topic, kind: s.Kind}
+	return channelInfo{guildID: s.GuildID, parentID: s.ParentChannelID, name: s.Title, topic: s.Topic, kind: s.Kind, locked: s.Locked}
 }
 
 // allows reports whether the configuration allows a channel: it lists the
@@ -210,7 +212,7 @@ func (d *directory) session(tx *db.Tx, channelID string, i channelInfo) (surface
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return s, err
 	}
-	s.Platform, s.ChannelID, s.Kind, s.ParentChannelID, s.Topic = Platform, channelID, i.kind, i.parentID, i.topic
+	s.Platform, s.ChannelID, s.Kind, s.ParentChannelID, s.Topic, s.Locked = Platform, channelID, i.kind, i.parentID, i.topic, i.locked
 	if i.guildID != "" {
 		s.GuildID = i.guildID
 	}

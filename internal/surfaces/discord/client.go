@@ -336,7 +336,7 @@ func (e *refusedError) fault(reads bool) error {
 	case e.Code == threadArchived:
 		// A new message would unarchive the thread ("Threads", active & archived
 		// threads).
-		kind, message = fault.Conflict, "The thread is archived, so nothing in it can be changed."
+		kind, message = fault.Conflict, "The thread is archived or locked, so the bot cannot write in it."
 	case e.status == http.StatusTooManyRequests:
 		f := fault.Wrap(fault.RateLimited, e, "Discord's rate limit requires a wait before the next request.")
 		if after, ok := retryAfter(e.header); ok {

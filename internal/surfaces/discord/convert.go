@@ -34,14 +34,14 @@ func (c converter) message(m wireMessage) surface.Message {
 	for _, r := range m.Reactions {
 		out.Reactions = append(out.Reactions, surface.Reaction{Emoji: r.Emoji.shown(), Count: r.Count, Mine: r.Me})
 	}
-	attachments := m.Attachments
+	attachments, mentions := m.Attachments, m.Mentions
 	for _, s := range m.Snapshots {
-		attachments = append(attachments, s.Message.Attachments...)
+		attachments, mentions = append(attachments, s.Message.Attachments...), append(mentions, s.Message.Mentions...)
 	}
 	for _, f := range attachments {
 		out.Attachments = append(out.Attachments, surface.Attachment{ID: f.ID, URL: f.URL, Filename: f.name(), MimeType: f.ContentType, Size: f.Size})
 	}
-	for _, u := range m.Mentions {
+	for _, u := range mentions {
 		out.Mentions = append(out.Mentions, surface.User{ID: u.ID, Name: u.name(u.Member), Bot: u.Bot})
 	}
 	return out

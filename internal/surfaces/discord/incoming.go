@@ -29,6 +29,8 @@ type incoming struct {
 	updated bool
 	// inboxID identifies the delivery in the inbox.
 	inboxID string
+	// copied reports that a program may have posted it in place of a person's message.
+	copied bool
 	// ancestors are messages of the reply chain that the cache lacked.
 	ancestors []surface.Message
 	nonce     string
@@ -62,16 +64,19 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 	if !allowed || m.Flags&flagEphemeral != 0 {
 		return nil, channel.kind == ""
 	}
-	in = &incoming{m: r.convert.message(m), channel: channel, updated: updated, inboxID: m.ID, nonce: m.nonceText()}
-	if updated {
-		in.inboxID = m.ID + ":" + m.Edited
-	}
 	mentioned, err := r.mentionsBot(ctx, m, channel.guildID)
 	if err != nil {
 		r.o.Logger.WarnContext(ctx, "cannot read the bot's role in a Discord server", "guild_id", channel.guildID, "error", err)
 		if mayPass(err) {
 			return nil, true
 		}
+	}
+	in = &incoming{
+		m: r.convert.message(m), channel: channel, updated: updated, inboxID: m.ID, nonce: m.nonceText(),
+		copied: m.Type == messageDefault && m.WebhookID != "" && m.ApplicationID != "",
+	}
+	if updated {
+		in.inboxID = m.ID + ":" + m.Edited
 	}
 	in.m.Attachments = r.attachments.download(ctx, in.m, received)
 	if !in.m.FromSelf {
@@ -85,7 +90,6 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 		AuthorIsBot: in.m.AuthorBot, AuthorIsSelf: in.m.FromSelf, Attachments: in.m.Attachments,
 	}
 	in.facts.MentionAdded = r.addsMention(ctx, in)
-	in.m.Raw = in.facts.Raw(Platform)
 	return in, false
 }
 

@@ -101,6 +101,9 @@ type Options struct {
 	// MayStop reports whether a person may stop the answers of others; nil means that
 	// moderators may.
 	MayStop func(u surface.User, moderator bool) bool
+	// LinkPreviews reports whether Discord shows previews of the links in the bot's messages; nil
+	// means that it does not.
+	LinkPreviews func() bool
 	// Names returns the function that replaces mentions with names in the texts of events; nil
 	// leaves them.
 	Names func(q db.Queryer) func(text string) string
@@ -138,6 +141,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MayStop == nil {
 		o.MayStop = func(_ surface.User, moderator bool) bool { return moderator }
+	}
+	if o.LinkPreviews == nil {
+		o.LinkPreviews = func() bool { return false }
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

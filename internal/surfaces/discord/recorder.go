@@ -86,6 +86,10 @@ func (r *recorder) store(tx *db.Tx, in *incoming) error {
 
 // cache stores a message, its reply chain, its channel, and its people.
 func (r *recorder) cache(tx *db.Tx, in *incoming) error {
+	if err := r.relate(tx, in); err != nil {
+		return err
+	}
+	in.m.Raw = in.facts.Raw(Platform)
 	if err := r.cacheChannel(tx, in.m.ChannelID, in.channel, in.m); err != nil {
 		return err
 	}

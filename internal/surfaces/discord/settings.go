@@ -30,6 +30,7 @@ type Settings struct {
 	Mode              string                     `json:"mode,omitempty" enum:"mention,active" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
 	Channels          map[string]ChannelSettings `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
 	PingAfter         setting.Duration           `json:"pingAfter,omitempty" jsonschema:"How long an answer may take before its end notifies the person who asked. 0s means that it never does."`
+	LinkPreviews      bool                       `json:"linkPreviews,omitempty" jsonschema:"Whether Discord shows previews of the links in the bot's messages."`
 	DeleteOthers      bool                       `json:"deleteOthers,omitempty" jsonschema:"Whether the agent may delete messages that are not its own (surface.messages.delete)."`
 	Backfill          BackfillSettings           `json:"backfill,omitempty" jsonschema:"Which missed messages are read after an outage."`
 	Attachments       AttachmentSettings         `json:"attachments,omitempty" jsonschema:"Files that people send. Lilac stores them when they arrive, because their links expire."`

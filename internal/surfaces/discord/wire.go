@@ -54,19 +54,20 @@ type wireAttachment struct {
 
 type wireMessage struct {
 	wireContent
-	ID           string         `json:"id"`
-	ChannelID    string         `json:"channel_id"`
-	GuildID      string         `json:"guild_id"`
-	Author       wireUser       `json:"author"`
-	Member       *wireMember    `json:"member"`
-	Timestamp    string         `json:"timestamp"`
-	Edited       string         `json:"edited_timestamp"`
-	Type         int            `json:"type"`
-	WebhookID    string         `json:"webhook_id"`
-	Mentions     []wireMention  `json:"mentions"`
-	MentionRoles []string       `json:"mention_roles"`
-	Reference    *wireReference `json:"message_reference"`
-	Referenced   *wireMessage   `json:"referenced_message"`
+	ID        string      `json:"id"`
+	ChannelID string      `json:"channel_id"`
+	GuildID   string      `json:"guild_id"`
+	Author    wireUser    `json:"author"`
+	Member    *wireMember `json:"member"`
+	Timestamp string      `json:"timestamp"`
+	Edited    string      `json:"edited_timestamp"`
+	Type      int         `json:"type"`
+	WebhookID string      `json:"webhook_id"`
+	// ApplicationID is the program to which the webhook belongs, "" for one that people created.
+	ApplicationID string         `json:"application_id"`
+	MentionRoles  []string       `json:"mention_roles"`
+	Reference     *wireReference `json:"message_reference"`
+	Referenced    *wireMessage   `json:"referenced_message"`
 	// Snapshots are the messages that it forwards.
 	Snapshots []struct {
 		Message wireContent `json:"message"`
@@ -85,7 +86,7 @@ type wireEmoji struct {
 	Name string `json:"name"`
 }
 
-// Message types of messages that people write, a message flag, and the type of
+// Message types of messages that people write, message flags, and the types of
 // a reply's reference ("Message Resource").
 const (
 	messageDefault = 0
@@ -95,6 +96,7 @@ const (
 	// a message; it refers to that.
 	messageThreadStarter = 21
 	messageMenu          = 23
+	flagSuppressEmbeds   = 1 << 2
 	flagEphemeral        = 1 << 6
 	flagLoading          = 1 << 7
 	flagVoice            = 1 << 13
@@ -132,6 +134,7 @@ type wireChannel struct {
 	// Metadata is set for threads.
 	Metadata struct {
 		ArchivedAt string `json:"archive_timestamp"`
+		Locked     bool   `json:"locked"`
 	} `json:"thread_metadata"`
 }
 

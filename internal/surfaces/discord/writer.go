@@ -143,6 +143,9 @@ func (w *writer) write(ctx context.Context, d delivery) error {
 			return fault.New(fault.Invalid, "A message on Discord needs text or a file.")
 		}
 	}
+	if d.call.route.method == http.MethodPost && d.interaction == 0 && !w.o.LinkPreviews() {
+		d.body.Flags |= flagSuppressEmbeds // edits keep it
+	}
 	if len(d.files) > maxFiles {
 		return fault.New(fault.TooLarge, "A message on Discord has at most %d files.", maxFiles)
 	}

@@ -50,7 +50,7 @@ func TestWhatIsSentIsThereOnceAsItWasMeant(t *testing.T) {
 	if err := a.Edit(t.Context(), first.Ref(), surface.Content{Text: "hi, Ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if m, _ := w.server.Message(w.channel, first.ID); m.Content != "hi, Ann" || len(m.Buttons) != 0 {
+	if m, _ := w.server.Message(w.channel, first.ID); m.Content != "hi, Ann" || len(m.Buttons) != 0 || !m.NoPreviews {
 		t.Errorf("after the edit: %+v", m)
 	}
 	large := say(w, "", "act-3") // each file is small enough, but the total exceeds the limit of one file
@@ -428,5 +428,20 @@ func TestAMessageOfTheFakeThatMayPingIsAViolation(t *testing.T) {
 	_ = response.Body.Close()
 	if len(w.server.TakeViolations()) == 0 {
 		t.Error("a message without allowed_mentions is no violation: the tests of writing show nothing")
+	}
+}
+
+// Previews of the links in an answer are shown only where the operator wants them.
+func TestLinkPreviewsAreASetting(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	o := w.options()
+	o.LinkPreviews = func() bool { return true }
+	a, _ := w.connected(o)
+	m, err := a.Send(t.Context(), say(w, "https://example.org", "act-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown, _ := w.server.Message(w.channel, m.ID); shown.NoPreviews {
+		t.Error("the previews are suppressed")
 	}
 }

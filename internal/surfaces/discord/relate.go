@@ -1,0 +1,46 @@
+package discord
+
+import (
+	"strings"
+
+	"lilac/internal/engine/db"
+)
+
+const (
+	// commentWithin is the longest time between a forward and the comment on it: Discord shows
+	// messages of one person within seven minutes as one. copyWithin is that between a person's
+	// message and the copy of it. Both are in milliseconds.
+	commentWithin = 7 * 60_000
+	copyWithin    = 15_000
+	// maxBetween is how many earlier messages are compared.
+	maxBetween = 5
+	// maxMarks is the length of the marks around a text by which a program recognizes what it copies.
+	maxMarks = 100
+)
+
+// relate finds an earlier message that belongs to a message, although Discord does not say so. If
+// a person has forwarded something just before, the message is a comment on it, and becomes a reply
+// to it: Discord's client sends a forward and its comment as two messages. If a program has posted
+// what a person wrote, in another name, the message is a copy: such a program (PluralKit, Tupperbox)
+// then deletes the original.
+func (r *recorder) relate(tx *db.Tx, in *incoming) error {
+	if in.m.FromSelf || in.m.ReplyTo != "" {
+		return nil
+	}
+	before, err := r.o.Tables.Messages.Messages(tx, Platform, in.m.ChannelID, in.m.ID, maxBetween)
+	for i := range before {
+		b := &before[i]
+		switch age := in.m.CreatedAt - b.CreatedAt; {
+		case in.copied && !b.AuthorBot && age <= copyWithin && isCopy(in.m.Text, b.Text):
+			in.facts.CopyOf = b.ID
+		case i == 0 && b.AuthorID == in.m.AuthorID && age <= commentWithin && strings.Contains(b.Text, forwardMark):
+			in.m.ReplyTo, in.facts.ReplyToMessageID = b.ID, b.ID
+		}
+	}
+	return err
+}
+
+// isCopy reports whether a text is another one without the marks around it.
+func isCopy(text, original string) bool {
+	return text != "" && len(original) <= len(text)+maxMarks && strings.Contains(original, text)
+}
