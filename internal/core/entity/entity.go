@@ -128,8 +128,9 @@ var (
 	idSuffix = lazyregexp.New(`-(\d{1,20})$`)
 )
 
-// In replaces mentions with names, and times in seconds with dates. A mention whose name would not be recognized
-// again at its place is written with its id, or stays as it is.
+// In replaces mentions with names, and times in seconds with dates. A mention whose
+// name would not be recognized again at its place is written with its id, or stays as
+// it is.
 func (m *Mapper) In(text string) string {
 	text = prose(text, func(s string) string {
 		return replace(s, mention(), func(start, end int, sigil, id string) string {

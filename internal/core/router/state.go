@@ -171,9 +171,8 @@ type Message struct {
 	// FromSelf and FromBot report that a program wrote it: we, or another one. Claimed reports that a
 	// workflow waits or waited for it.
 	FromSelf, FromBot, Claimed bool
-	UserID                     string
-	// CopyOf is the message whose place it takes, "" for none.
-	CopyOf string
+	// UserID is its author. CopyOf is the message whose place it takes, "" for none.
+	UserID, CopyOf string
 	// Locked reports that the thread is locked, so that an answer could not be shown.
 	Locked bool
 	// Programs reports that the session listens to other programs. Channel is the channel of a

@@ -335,7 +335,7 @@ func (e *refusedError) fault(reads bool) error {
 		kind, message = fault.Conflict, "Discord accepts no more edits of this message for now."
 	case e.Code == threadArchived:
 		// A new message would unarchive the thread ("Threads", active & archived
-		// threads).
+		// threads). Discord answers so in a locked thread, too.
 		kind, message = fault.Conflict, "The thread is archived or locked, so the bot cannot write in it."
 	case e.status == http.StatusTooManyRequests:
 		f := fault.Wrap(fault.RateLimited, e, "Discord's rate limit requires a wait before the next request.")

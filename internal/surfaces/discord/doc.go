@@ -22,7 +22,7 @@
 //	connections   keeps as many as the servers need           connections.go, shard.go
 //	gateway       keeps one connection; reads events          gateway.go, connection.go
 //	pipeline      stores events in order                      pipeline.go
-//	recorder      turns messages into rows and events         recorder.go, incoming.go, threads.go
+//	recorder      turns messages into rows and events         recorder.go, incoming.go, threads.go, relate.go
 //	guildSync     keeps the cache of servers and channels     guilds.go, guild_refresh.go
 //	backfiller    reads the messages that were missed         backfill.go, archived.go, reconcile.go
 //	interactions  answers commands and buttons                interactions.go

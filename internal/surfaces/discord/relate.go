@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// commentWithin is the longest time between a forward and the comment on it: Discord shows
+	// commentWithin is the longest time between a message and the comment on it: Discord shows
 	// messages of one person within seven minutes as one. copyWithin is that between a person's
 	// message and the copy of it. Both are in milliseconds.
 	commentWithin = 7 * 60_000
@@ -19,10 +19,10 @@ const (
 )
 
 // relate finds an earlier message that belongs to a message, although Discord does not say so. If
-// a person has forwarded something just before, the message is a comment on it, and becomes a reply
-// to it: Discord's client sends a forward and its comment as two messages. If a program has posted
-// what a person wrote, in another name, the message is a copy: such a program (PluralKit, Tupperbox)
-// then deletes the original.
+// its author has just sent something without words, the message is a comment on it, and becomes a
+// reply to it: Discord's client sends a forward and its comment as two messages, and files, polls,
+// and voice messages often come alone. If a program has posted what a person wrote, in another
+// name, the message is a copy: such a program (PluralKit, Tupperbox) then deletes the original.
 func (r *recorder) relate(tx *db.Tx, in *incoming) error {
 	if in.m.FromSelf || in.m.ReplyTo != "" {
 		return nil
@@ -33,12 +33,15 @@ func (r *recorder) relate(tx *db.Tx, in *incoming) error {
 		switch age := in.m.CreatedAt - b.CreatedAt; {
 		case in.copied && !b.AuthorBot && age <= copyWithin && isCopy(in.m.Text, b.Text):
 			in.facts.CopyOf = b.ID
-		case i == 0 && b.AuthorID == in.m.AuthorID && age <= commentWithin && strings.Contains(b.Text, forwardMark):
+		case i == 0 && b.AuthorID == in.m.AuthorID && age <= commentWithin && isWordless(b.Text):
 			in.m.ReplyTo, in.facts.ReplyToMessageID = b.ID, b.ID
 		}
 	}
 	return err
 }
+
+// isWordless reports whether a message has only files or what [wireMessage.text] puts in brackets.
+func isWordless(text string) bool { return text == "" || text[0] == '[' }
 
 // isCopy reports whether a text is another one without the marks around it.
 func isCopy(text, original string) bool {

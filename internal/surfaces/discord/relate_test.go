@@ -15,8 +15,8 @@ import (
 	"lilac/internal/testkit/discordtest"
 )
 
-// Discord's client sends a forward and the comment on it as two messages.
-func TestACommentOnAForwardRepliesToIt(t *testing.T) {
+// Discord's client sends a forward and the comment on it as two messages, and files often come alone.
+func TestACommentRepliesToWhatCameWithoutWords(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	w.connected(w.options())
 	original, _ := w.server.Message(w.channel, w.server.Say(w.channel, w.bob, "the disk is full", discordtest.SayOptions{}))
@@ -31,6 +31,11 @@ func TestACommentOnAForwardRepliesToIt(t *testing.T) {
 			f := forward()
 			w.server.Say(w.channel, w.ann, "why?", discordtest.SayOptions{})
 			return "why?", f
+		}},
+		{"a comment on a file", func() (string, string) {
+			f := w.server.Say(w.channel, w.ann, "", discordtest.SayOptions{Files: []discordtest.File{{Name: "a.png", ContentType: "image/png", Data: []byte("x")}}})
+			w.server.Say(w.channel, w.ann, "what is it?", discordtest.SayOptions{})
+			return "what is it?", f
 		}},
 		{"a second message", func() (string, string) {
 			w.server.Say(w.channel, w.ann, "anybody?", discordtest.SayOptions{})

@@ -9,8 +9,6 @@ const (
 	// maxNested bounds how deep components are read: a container holds sections,
 	// and sections hold texts.
 	maxNested = 5
-	// forwardMark is the line before a forwarded message.
-	forwardMark = "[forwarded message]"
 	// maxShown bounds the readable content of a message in bytes. Ten embeds of
 	// 6,000 characters fit.
 	maxShown = 64 << 10
@@ -107,7 +105,7 @@ func (m wireMessage) text() string {
 	t.content(m.wireContent, m.isProgram())
 	for _, s := range m.Snapshots {
 		if m.Reference != nil && m.Reference.Type == referenceForward {
-			t.add(forwardMark)
+			t.add("[forwarded message]")
 		}
 		t.content(s.Message, true) // whoever wrote it: previews of links have other types
 	}
