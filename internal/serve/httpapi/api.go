@@ -114,7 +114,14 @@ func New(o Options) http.Handler {
 		classes["/v1/"] = forPrograms
 		mux.Handle("/v1/", traffic.watch("/v1/", o.OpenAI))
 	}
-	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(&route{op: account.Use}, a.otherPaths(), a.refuse)))
+	others := a.otherPaths()
+	mux.Handle("/", traffic.watch(otherRoutes, a.guard.authenticate(&route{op: account.Use}, others, a.refuse)))
+	// Browsers and phones fetch what an app on the home screen needs without cookies.
+	for _, file := range []string{"icon.png", "icon.svg", "lilac.webmanifest"} {
+		pattern := "GET /assets/{version}/" + file
+		classes[pattern] = pageFile
+		mux.Handle(pattern, traffic.watch(otherRoutes, others))
+	}
 	refuse := func(w http.ResponseWriter, r *http.Request, err error) {
 		traffic.watch(otherRoutes, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.refuse(w, r, err) })).ServeHTTP(w, r)
 	}

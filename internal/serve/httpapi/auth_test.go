@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -403,6 +404,42 @@ func TestLoginLinkPointsToThisServer(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || !strings.HasPrefix(made.URL, want) {
 			t.Errorf("on %s the link is %q (%v), want %s…", addr, made.URL, err, want)
 		}
+	}
+}
+
+// An app on the home screen of a phone has its own cookies and no address bar. The browser fetches its
+// icon and its manifest without cookies, and its login page takes the link.
+func TestAnAppOnTheHomeScreenIsInstalledAndLogsIn(t *testing.T) {
+	logins := NewLogins(time.Now)
+	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	h := New(Options{Token: token, Logins: logins, Page: page})
+	do := func(method, target string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, "http://localhost"+target, nil)
+		r.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	for target, want := range map[string]int{
+		"/assets/0123/icon.png": 200, "/assets/0123/icon.svg": 200, "/assets/0123/lilac.webmanifest": 200,
+		"/assets/0123/page.js": 401, "/assets/0123/0123/icon.png": 401, "/icon.png": 401,
+	} {
+		if got := do("GET", target).Code; got != want {
+			t.Errorf("%s without a login: %d, want %d", target, got, want)
+		}
+	}
+	if got := do("POST", "/assets/0123/icon.png").Code; got != http.StatusUnauthorized {
+		t.Errorf("POST of the icon: %d", got)
+	}
+	for target, action := range map[string]string{"/": `action="./login"`, "/assets/0123/page.js": `action="../../login"`, "/login?code=x": `action="./login"`} {
+		w := do("GET", target)
+		if !strings.Contains(w.Body.String(), action) || !strings.Contains(w.Header().Get("Content-Security-Policy"), "form-action 'self'") {
+			t.Errorf("%s has no form that leads to the login: %s", target, w.Body)
+		}
+	}
+	link := logins.NewLink("127.0.0.1:7420")
+	if w := do("GET", "/login?code="+url.QueryEscape(" "+link+"\n")); w.Code != http.StatusSeeOther || len(w.Result().Cookies()) == 0 {
+		t.Errorf("a whole link is not taken as a code: %d", w.Code)
 	}
 }
 

@@ -79,8 +79,7 @@ func (e *entrances) openInvite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return e.refused(w, r, err)
 	}
-	w.Header().Set("Content-Security-Policy", formPolicy)
-	return writePageWith(w, http.StatusOK, "Welcome, "+html.EscapeString(i.Name), `<p>You are invited to use Lilac as `+string(i.Role)+`.</p>
+	return writePage(w, http.StatusOK, formPolicy, "Welcome, "+html.EscapeString(i.Name), `<p>You are invited to use Lilac as `+string(i.Role)+`.</p>
 <form method="post" action="`+home(r)+`join"><input type="hidden" name="code" value="`+html.EscapeString(code)+`"><button type="submit">Sign in</button></form>`)
 }
 
@@ -132,7 +131,7 @@ func (e *entrances) openLink(w http.ResponseWriter, r *http.Request) error {
 // goOn writes a page that leads to an address of ours.
 func (e *entrances) goOn(w http.ResponseWriter, address string) error {
 	w.Header().Set("Refresh", "0; url="+address)
-	return writePageWith(w, http.StatusOK, "Opening Lilac", `<p><a href="`+html.EscapeString(address)+`">Open Lilac</a></p>`)
+	return writePage(w, http.StatusOK, plainPolicy, "Opening Lilac", `<p><a href="`+html.EscapeString(address)+`">Open Lilac</a></p>`)
 }
 
 // startOIDC sends a browser to the provider.
@@ -203,7 +202,7 @@ func (e *entrances) refused(w http.ResponseWriter, r *http.Request, err error) e
 		e.log.WarnContext(r.Context(), "sign-in failed", "path", r.URL.Path, "error", err)
 	}
 	wire := fault.ToWire(err)
-	return writePageWith(w, wire.Kind.HTTPStatus(), "You cannot sign in", `<p>`+html.EscapeString(wire.Message)+`</p>`+e.offer(r))
+	return writePage(w, wire.Kind.HTTPStatus(), plainPolicy, "You cannot sign in", `<p>`+html.EscapeString(wire.Message)+`</p>`+e.offer(r))
 }
 
 // offer is the link to the provider; "" without one.

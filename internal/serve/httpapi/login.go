@@ -118,9 +118,11 @@ func (l *loginRoutes) login(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if l.token == "" || !l.logins.Use(r.URL.Query().Get("code")) {
+	code := strings.TrimSpace(r.URL.Query().Get("code"))
+	code = code[strings.LastIndexByte(code, '=')+1:] // somebody may have entered the whole link
+	if l.token == "" || !l.logins.Use(code) {
 		if wantsPage(r) {
-			return writePage(w, http.StatusUnauthorized, "This login link is invalid, used or expired", howToLogIn)
+			return writeLogin(w, r, "This login link is invalid, used or expired", "")
 		}
 		return &fault.Error{Kind: fault.Unauthenticated, Code: "bad_login_code", Field: "code", Message: "This login link is invalid, used or expired. To get a new link, run \"lilac login\", or send POST /login-codes with the token."}
 	}
@@ -163,6 +165,7 @@ const plainStyle = `:root { color-scheme: light dark; font: 16px/1.6 system-ui, 
 main { max-width: 32rem; margin: 18vh auto 0; padding: 0 1.25rem; }
 h1 { font-size: 1.4rem; line-height: 1.3; }
 a { color: #7a5bbd; }
+input, button { font: inherit; }
 pre { padding: .7rem 1rem; border-radius: .6rem; background: #ece5f8; overflow-x: auto; }
 @media (prefers-color-scheme: dark) { :root { color: #e9e4f1; background: #17141d; } a { color: #b79cf0; } pre { background: #2e2540; } }
 `
@@ -176,23 +179,21 @@ var plainPolicy = func() string {
 // Texts of such a page.
 const (
 	howToLogIn = `<p>Lilac prints a login link each time it starts. To print another one while it runs, use this command (with the same <code>--data</code> option as the server, if any):</p>
-<pre>lilac login</pre>`
+<pre>lilac login</pre><p>Open the link, or enter it here:</p>`
 	fromOutside = `<p>You followed a link from another site. To prevent other sites from acting for you, Lilac does not open such links directly.</p>`
 )
 
-// writePage writes a page of texts of ours.
-func writePage(w http.ResponseWriter, status int, title, body string) error {
-	w.Header().Set("Content-Security-Policy", plainPolicy)
-	return writePageWith(w, status, title, body)
+// writeLogin writes a page that says how to log in, after more. Its form takes a login link: an app on the
+// home screen of a phone has no address bar, and the link may name an address that only the server knows.
+func writeLogin(w http.ResponseWriter, r *http.Request, title, more string) error {
+	return writePage(w, http.StatusUnauthorized, formPolicy, title, more+howToLogIn+`
+<form action="`+home(r)+`login"><input name="code" aria-label="Login link" placeholder="Login link" autocomplete="off" required> <button>Log in</button></form>`)
 }
 
-// writePageWith is like writePage, with another policy if the caller has set one.
-func writePageWith(w http.ResponseWriter, status int, title, body string) error {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	if h.Get("Content-Security-Policy") != formPolicy {
-		h.Set("Content-Security-Policy", plainPolicy)
-	}
+// writePage writes a page of texts of ours.
+func writePage(w http.ResponseWriter, status int, policy, title, body string) error {
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Lilac</title>
 <style>` + plainStyle + `</style>
@@ -207,10 +208,10 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case !wantsPage(r) || !errors.As(err, &f):
 	case f.Kind == fault.Unauthenticated:
-		_ = writePage(w, http.StatusUnauthorized, "Please log in", a.entrances.offer(r)+howToLogIn)
+		_ = writeLogin(w, r, "Please log in", a.entrances.offer(r))
 		return
 	case f.Code == "cross_site":
-		_ = writePage(w, http.StatusForbidden, "Link from another site", fromOutside+`<p><a href="`+home(r)+`">Open Lilac</a>, or press Enter in the address bar to open the link.</p>`)
+		_ = writePage(w, http.StatusForbidden, plainPolicy, "Link from another site", fromOutside+`<p><a href="`+home(r)+`">Open Lilac</a>, or press Enter in the address bar to open the link.</p>`)
 		return
 	}
 	a.errors.write(w, r, err)
