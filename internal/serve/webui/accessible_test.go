@@ -244,3 +244,17 @@ func TestScreenReaderReadsTheAnswerOnce(t *testing.T) {
 	p.Until("it is heard", "window.heard.length === 1 && window.heard[0] === 'Lilac: one two six'")
 	p.Until("nothing around the words is live", "!document.querySelector('#transcript').closest('[aria-live]') && !document.querySelector('#transcript [aria-live], #transcript [role=status]')")
 }
+
+// The boxes of a task list are controls, though nobody can change them.
+func TestTheBoxesOfATaskListHaveNames(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	f := newFake(t)
+	answered(f, "done")
+	f.set(func() { f.messages[1]["content"] = "- [x] done\n- [ ] not done" })
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("the list is there", "document.querySelectorAll('.md input').length === 2")
+	if bad, looked := p.Nameless(); len(bad) > 0 || looked < 10 {
+		t.Errorf("of %d these have no name: %v", looked, bad)
+	}
+}
