@@ -72,7 +72,7 @@ func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 		},
 		FirstToken: time.Duration(choice.Options.FirstToken), Silence: time.Duration(choice.Options.Silence),
 		Headers: choice.Headers, Body: body(choice.Options.Body),
-		Learned: learned.Get(choice.BaseURL, choice.Name),
+		Learned: learned.Get(choice.BaseURL, choice.Name, string(choice.Type)+string(choice.API)),
 		// The agent repeats failed calls visibly, between steps. Retries of the adapter
 		// would multiply the attempts.
 		Retry: llm.Retry{Max: -1},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,7 +76,7 @@ func TestTheAPIOfAnEndpoint(t *testing.T) {
 			}
 			return nil, errors.New("not connected")
 		})}
-		m := newOpenAI(config.ModelChoice{BaseURL: c.baseURL, API: c.api}, llm.Options{BaseURL: c.baseURL, APIKey: "k", Model: "m", HTTPClient: client, Retry: llm.Retry{Max: -1}, Learned: (&llm.Registry{}).Get(c.baseURL, "m")})
+		m := newOpenAI(config.ModelChoice{BaseURL: c.baseURL, API: c.api}, llm.Options{BaseURL: c.baseURL, APIKey: "k", Model: "m", HTTPClient: client, Retry: llm.Retry{Max: -1}, Learned: (&llm.Registry{}).Get(c.baseURL, "m", "openai")})
 		for range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
 			continue
 		}
@@ -179,5 +180,32 @@ func TestAListIsAskedWithTheHeadersOfAModel(t *testing.T) {
 	cfg.Models = map[string]config.Model{"pk/a": {}, "pk/m": {Headers: config.Headers{"x-portkey-provider": "openai"}}, "pkx/m": {Headers: config.Headers{"x": "y"}}}
 	if models, err := ListModels(t.Context(), cfg, "pk"); err != nil || len(models) != 1 {
 		t.Errorf("with headers: %v, %v", models, err)
+	}
+}
+
+// A provider whose API is set keeps it, whatever another one with the same address learned.
+func TestProvidersWithDifferentAPIsLearnApart(t *testing.T) {
+	var paths []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.URL.Path)
+		if r.URL.Path == "/v1/responses" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+	}))
+	defer server.Close()
+	var learned llm.Registry
+	for _, api := range []config.API{config.APIResponses, config.APIChat} {
+		m := newModel(config.ModelChoice{Provider: "p", Name: "m", Type: config.OpenAI, API: api, BaseURL: server.URL + "/v1", ContextTokens: 8000}, &learned)
+		for _, err := range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
+			if err != nil {
+				t.Fatalf("%s: %v", api, err)
+			}
+		}
+	}
+	if want := []string{"/v1/responses", "/v1/chat/completions", "/v1/chat/completions"}; !slices.Equal(paths, want) {
+		t.Errorf("called %v, want %v", paths, want)
 	}
 }

@@ -412,9 +412,10 @@ func (r *Registry) learned(key string) *Learned {
 	return l
 }
 
-// Get returns what is known of a model at an address.
-func (r *Registry) Get(baseURL, model string) *Learned {
-	sum := sha256.Sum256([]byte(baseURL + "\x00" + model)) // an address may contain a password
+// Get returns what is known of a model at an address that is called over an API. Another API has
+// other fields and refuses others.
+func (r *Registry) Get(baseURL, model, api string) *Learned {
+	sum := sha256.Sum256([]byte(baseURL + "\x00" + model + "\x00" + api)) // an address may contain a password
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.learned(hex.EncodeToString(sum[:16]))
