@@ -96,8 +96,15 @@ func findsWindow(m llm.Model, choice config.ModelChoice, options llm.Options) ll
 
 // Prepare asks for the window; see [llm.Prepare].
 func (w *windowFinder) Prepare(ctx context.Context) {
-	if w.learned.MayAskWindow(time.Now()) {
-		w.learned.SetContext(listing.Window(ctx, w.endpoint, w.name))
+	known := w.learned.Cuts()
+	changed := known > 0 && listing.Loaded(ctx, w.endpoint, w.name) != known
+	if !w.learned.MayAskWindow(time.Now()) && !changed {
+		return
+	}
+	s := listing.Window(ctx, w.endpoint, w.name)
+	w.learned.SetContext(s.ContextTokens, s.MaxOutputTokens)
+	if s.Ollama {
+		w.learned.SetCuts()
 	}
 }
 

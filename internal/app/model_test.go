@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -207,5 +208,43 @@ func TestProvidersWithDifferentAPIsLearnApart(t *testing.T) {
 	}
 	if want := []string{"/v1/responses", "/v1/chat/completions", "/v1/chat/completions"}; !slices.Equal(paths, want) {
 		t.Errorf("called %v, want %v", paths, want)
+	}
+}
+
+// Ollama silently cuts prompts that are longer than its window. Somebody may start it again with
+// another one while Lilac runs.
+func TestASmallerWindowOfOllamaIsNoticedBeforeTheNextCall(t *testing.T) {
+	window, loaded := 32_768, false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/models":
+			fmt.Fprint(w, `{"data":[{"id":"m:latest"}]}`)
+		case "/api/show":
+			fmt.Fprint(w, `{"model_info":{"llama.context_length":131072}}`)
+		case "/api/generate":
+			loaded = true
+			fmt.Fprint(w, `{"model":"m","done":true,"done_reason":"load"}`)
+		case "/api/ps":
+			models := ""
+			if loaded {
+				models = fmt.Sprintf(`{"name":"m:latest","context_length":%d}`, window)
+			}
+			fmt.Fprintf(w, `{"models":[%s]}`, models)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	choice := config.ModelChoice{Provider: "ollama", Name: "m", Type: config.OpenAI, BaseURL: server.URL + "/v1", ContextUnknown: true, ContextTokens: 100_000, MaxOutputTokens: 1000}
+	var learned llm.Registry
+	for _, size := range []int{32_768, 4096, 16_384, 65_536} {
+		window, loaded = size, false // it was started again
+		for range 2 {
+			m := newModel(choice, &learned)
+			llm.Prepare(t.Context(), m)
+			if got := m.Info().ContextTokens; got != size {
+				t.Errorf("the window is %d, want %d", got, size)
+			}
+		}
 	}
 }

@@ -19,33 +19,50 @@ import (
 // maxDescription bounds the description of one model, in bytes.
 const maxDescription = 4 << 20
 
-// Window asks an endpoint for the sizes of a model's context window and of its longest answer,
-// in tokens; 0 means unknown. It asks the list of models first, and then the routes of
+// Sizes are those of a model's context window and of its longest answer, in tokens; 0 means unknown.
+type Sizes struct {
+	ContextTokens, MaxOutputTokens int
+	// Ollama means that the server is Ollama, which silently cuts longer prompts; see [Loaded].
+	Ollama bool
+}
+
+// Window asks an endpoint for the sizes of a model. It asks the list of models first, and then the routes of
 // llama.cpp (GET /props), Ollama (POST /api/show, GET /api/ps, POST /api/generate, which loads the
 // model), LM Studio (GET /api/v0/models), and TGI (GET /info).
-func Window(ctx context.Context, e Endpoint, model string) (contextTokens, maxOutputTokens int) {
+func Window(ctx context.Context, e Endpoint, model string) (s Sizes) {
 	limited, cancel := context.WithTimeout(ctx, describeTime)
 	defer cancel()
 	answer, err := Ask(limited, e)
 	if err != nil || answer.Status != http.StatusOK {
-		return 0, 0
+		return s
 	}
 	for _, m := range answer.Models {
 		if m.ID == model {
-			contextTokens, maxOutputTokens = m.ContextTokens, m.MaxOutputTokens
+			s.ContextTokens, s.MaxOutputTokens = m.ContextTokens, m.MaxOutputTokens
 		}
 	}
-	if !answer.Has(model) && contextTokens == 0 && len(answer.Models) > 1 {
-		return contextTokens, maxOutputTokens
+	if !answer.Has(model) && s.ContextTokens == 0 && len(answer.Models) > 1 {
+		return s
+	}
+	ollama := func(ctx context.Context, e Endpoint, model string) int {
+		n := ollamaWindow(ctx, e, model)
+		s.Ollama = n > 0
+		return n
 	}
 	// The size of the loaded model is smaller than the one that the model could have.
-	for _, ask := range []func(context.Context, Endpoint, string) int{propsWindow, ollamaWindow, studioWindow, infoWindow} {
-		if contextTokens > 0 {
+	for _, ask := range []func(context.Context, Endpoint, string) int{propsWindow, ollama, studioWindow, infoWindow} {
+		if s.ContextTokens > 0 {
 			break
 		}
-		contextTokens = ask(ctx, e, model)
+		s.ContextTokens = ask(ctx, e, model)
 	}
-	return contextTokens, maxOutputTokens
+	return s
+}
+
+// Loaded returns the size of the window with which Ollama has loaded a model, or 0. Somebody may have
+// started Ollama again with another one, or another program may have loaded the model with its own.
+func Loaded(ctx context.Context, e Endpoint, model string) int {
+	return loadedWindow(ctx, e, func(m ollamaModel) bool { return m.Name == model || m.Name == model+":latest" })
 }
 
 // propsWindow returns the size of the loaded model of llama.cpp's server.
@@ -57,8 +74,7 @@ func propsWindow(ctx context.Context, e Endpoint, _ string) int {
 	return firstNumber(props.Settings, "n_ctx")
 }
 
-// ollamaWindow returns the size with which Ollama runs the model, and makes Ollama load it if
-// necessary. Ollama silently cuts longer prompts, so the size that the model could have does not
+// ollamaWindow returns the size with which Ollama runs the model, and makes Ollama load it. Ollama silently cuts longer prompts, so the size that the model could have does not
 // count.
 func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 	var show struct {
@@ -74,15 +90,12 @@ func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 	if len(show.ModelInfo) == 0 { // it is not Ollama, or does not have the model
 		return 0
 	}
-	named := func(m ollamaModel) bool { return m.Name == model || m.Name == model+":latest" }
-	if n := loadedWindow(ctx, e, named); n > 0 {
-		return n
-	}
-	// A request without a prompt loads the model, which the next call would have to wait for anyway. With
-	// OLLAMA_KEEP_ALIVE=0, it would be gone before the question.
+	// A request without a prompt loads the model, which the next call would have to wait for anyway, also if
+	// another program has loaded it with a window of its own. With OLLAMA_KEEP_ALIVE=0, it would be gone before
+	// the question.
 	var done map[string]json.RawMessage
 	e.ask(ctx, loadTime, http.MethodPost, "/api/generate", map[string]any{"model": model, "stream": false, "keep_alive": "1m"}, &done)
-	if n := loadedWindow(ctx, e, named); n > 0 || done == nil {
+	if n := Loaded(ctx, e, model); n > 0 || done == nil {
 		return n
 	}
 	// Ollama lists models that have the same weights under one of their names. The one that was used last

@@ -27,9 +27,9 @@ func TestWindowIsReadFromEveryKindOfServer(t *testing.T) {
 			"POST /api/show": `{"parameters":"stop \"x\"\nnum_ctx                        16384","model_info":{"llama.context_length":131072}}`,
 		}, 16384, 0},
 		"Ollama, loaded": {routes{
-			"GET /v1/models": `{"data":[{"id":"m"}]}`,
-			"POST /api/show": `{"model_info":{"llama.context_length":131072}}`,
-			"GET /api/ps":    `{"models":[{"name":"n","context_length":1},{"name":"m:latest","context_length":4096}]}`,
+			"GET /v1/models":   `{"data":[{"id":"m"}]}`,
+			"POST /api/show":   `{"model_info":{"llama.context_length":131072}}`,
+			"then GET /api/ps": `{"models":[{"name":"n","context_length":1},{"name":"m:latest","context_length":4096}]}`,
 		}, 4096, 0},
 		"Ollama, not loaded": {routes{
 			"GET /v1/models": `{"data":[{"id":"m"}]}`,
@@ -55,6 +55,13 @@ func TestWindowIsReadFromEveryKindOfServer(t *testing.T) {
 			"then GET /api/ps": `{"models":[{"name":"n:latest","details":{"family":"qwen3"},"context_length":1},` +
 				`{"name":"base:latest","details":{"family":"llama","parameter_size":"893K","quantization_level":"F32"},"context_length":4096}]}`,
 		}, 4096, 0},
+		"Ollama, loaded by another program with a smaller window": {routes{
+			"GET /v1/models":     `{"data":[{"id":"m:latest"}]}`,
+			"POST /api/show":     `{"model_info":{"llama.context_length":131072}}`,
+			"GET /api/ps":        `{"models":[{"name":"m:latest","context_length":2048}]}`,
+			"POST /api/generate": `{"model":"m","response":"","done":true,"done_reason":"load"}`,
+			"then GET /api/ps":   `{"models":[{"name":"m:latest","context_length":32768}]}`,
+		}, 32768, 0},
 		"LM Studio": {routes{
 			"GET /v1/models":     `{"data":[{"id":"m"},{"id":"n"}]}`,
 			"GET /api/v0/models": `{"data":[{"id":"n","loaded_context_length":1},{"id":"m","max_context_length":131072,"loaded_context_length":16384}]}`,
@@ -87,9 +94,9 @@ func TestWindowIsReadFromEveryKindOfServer(t *testing.T) {
 				_, _ = io.WriteString(w, body)
 			}))
 			defer server.Close()
-			window, output := listing.Window(t.Context(), listing.Endpoint{BaseURL: server.URL + "/v1", Key: "key"}, "m")
-			if window != c.window || output != c.output {
-				t.Errorf("window is %d, output %d", window, output)
+			s := listing.Window(t.Context(), listing.Endpoint{BaseURL: server.URL + "/v1", Key: "key"}, "m")
+			if s.ContextTokens != c.window || s.MaxOutputTokens != c.output || s.Ollama != (c.window > 0 && strings.HasPrefix(name, "Ollama")) {
+				t.Errorf("the sizes are %+v", s)
 			}
 		})
 	}

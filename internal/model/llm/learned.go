@@ -24,6 +24,8 @@ type Learned struct {
 	// asked counts the questions for the window; askedAt is the time of the last one.
 	asked   int
 	askedAt time.Time
+	// cuts means that the server cuts longer prompts without a word.
+	cuts bool
 	// changed is called after a change, without the lock; it may be nil.
 	changed func(Facts)
 }
@@ -73,6 +75,24 @@ func (l *Learned) SetContext(contextTokens, maxOutputTokens int) {
 			f.MaxOutputTokens = maxOutputTokens
 		}
 	})
+}
+
+// SetCuts records that the server cuts prompts that are longer than the window without a word, instead
+// of refusing them.
+func (l *Learned) SetCuts() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cuts = true
+}
+
+// Cuts returns the size of the window if no refusal would tell that it has become smaller, or 0.
+func (l *Learned) Cuts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.cuts {
+		return 0
+	}
+	return l.facts.ContextTokens
 }
 
 const (

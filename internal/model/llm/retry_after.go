@@ -83,7 +83,7 @@ var (
 // without separators, with their unit in seconds. The unit 0 means the notations of resetDelay.
 var delayFields = map[string]float64{
 	"retryafter": 0, "retryafterseconds": 1, "retryaftersecs": 1, "retryafterms": 0.001, "retrydelay": 0, "retryin": 0,
-	"resetsinseconds": 1, "resetinseconds": 1, "resetafter": 0, "resetsin": 0, "resetin": 0,
+	"resetsinseconds": 1, "resetinseconds": 1, "resetseconds": 1, "resetafter": 0, "resetsin": 0, "resetin": 0,
 	"resetsat": 0, "resetat": 0, "resettime": 0, "ratelimitreset": 0, "xratelimitreset": 0,
 }
 

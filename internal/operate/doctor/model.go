@@ -129,7 +129,7 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice) []Finding {
 		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s", m, says(err)), "Check the network, providers." + m.Provider + ".baseURL, and HTTPS_PROXY."}}
 	}
 	if m.ContextUnknown {
-		if window, _ := listing.Window(ctx, endpoint, m.Name); window > 0 {
+		if window := listing.Window(ctx, endpoint, m.Name).ContextTokens; window > 0 {
 			m.ContextTokens, m.ContextUnknown = window, false
 		}
 	}
