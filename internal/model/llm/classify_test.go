@@ -39,6 +39,8 @@ func TestContextLengthRefusalsAreRecognized(t *testing.T) {
 		"SGLang":              {400, `{"object":"error","message":"Requested token count exceeds the model's maximum context length of 8192 tokens. You requested a total of 9000 tokens","type":"BadRequestError","code":400}`, 8192},
 		"vLLM":                {400, `{"error":{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 8192. Make sure that ` + "`max_model_len`" + ` is no smaller than the number of text tokens","type":"BadRequestError","param":null,"code":400}}`, 8192},
 		"vLLM, parentheses":   {400, `{"object":"error","message":"Input length (265330) exceeds model's maximum context length (262144).","type":"BadRequestError","code":400}`, 262144},
+		"vLLM, newer":         {400, `{"error":{"message":"You passed 99073 input tokens and requested 32000 output tokens. However, the model's context length is only 131072 tokens, resulting in a maximum input length of 99072 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=99073)","code":"context_length_exceeded"}}`, 131072},
+		"llama.cpp, full":     {500, `{"error":{"code":500,"message":"context shift is disabled","type":"server_error"}}`, 0},
 		"TGI":                 {422, `{"error":"Input validation error: ` + "`inputs`" + ` must have less than 4095 tokens. Given: 5000","error_type":"validation"}`, 4095},
 		"TGI, sum":            {422, `{"error":"Input validation error: ` + "`inputs` tokens + `max_new_tokens`" + ` must be <= 4097. Given: 3903 ` + "`inputs` tokens and 4096 `max_new_tokens`" + `","error_type":"validation"}`, 4097},
 		"LM Studio":           {400, `{"error":"Trying to keep the first 111490 tokens when context the overflows. However, the model is loaded with context length of only 32768 tokens, which is not enough. Try to load the model with a larger context length, or provide a shorter input."}`, 32768},
@@ -146,6 +148,8 @@ func TestRefusalsAreClassified(t *testing.T) {
 		"a web page":                     {502, http.Header{"Content-Type": {"text/html"}}, "<html><title>Bad gateway</title></html>", fault.Unavailable, "", 0, "trouble at the moment."},
 		"plain text":                     {503, nil, "upstream connect error", fault.Unavailable, "", 0, "upstream connect error"},
 		"a proxy before the host":        {407, nil, "Proxy Authentication Required", fault.Denied, "proxy_login", 0, "HTTPS_PROXY"},
+		"Kimi, the end of a plan":        {403, nil, `{"error":{"type":"access_terminated_error","message":"You've reached your usage limit for this billing cycle. Your quota will be refreshed in the next cycle."}}`, fault.Denied, "insufficient_quota", 0, "usage limit is reached"},
+		"CLIProxyAPI, all accounts":      {429, nil, `{"error":{"code":"model_cooldown","message":"All credentials for model m1 are cooling down via provider up","model":"m1","provider":"up","reset_seconds":3600}}`, fault.RateLimited, "", time.Hour, "cooling down"},
 		"the key is redacted":            {403, nil, `{"message":"no access for secret-key"}`, fault.Denied, "", 0, "***"},
 		"the headers are redacted":       {403, nil, `{"message":"gateway: canary-1 has no access"}`, fault.Denied, "", 0, "gateway: *** has"},
 	} {

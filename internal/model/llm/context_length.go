@@ -43,8 +43,8 @@ var (
 	certain = lazyregexp.New(`(?i)total tokens.{0,40}exceed|maximum context length|exceeds? (?:the |its |model's )*(?:available )?context (?:size|length|window)`)
 	chinese = lazyregexp.New(`(?i)(?:上下文|输入|提示|对话|消息|prompt|tokens?).{0,12}(?:超长|超过|超出|超限|过长|太长)|长度(?:超限|超过|超出)`)
 	// noOutputLeft matches servers that compute the output that is left behind the prompt,
-	// and then refuse it.
-	noOutputLeft = lazyregexp.New(`(?i)max_?(?:completion_|new_|output_)?tokens.{0,40}(?:at least|greater|positive|>).{0,40}-[0-9]`)
+	// and then refuse it, and those whose window became full during the answer.
+	noOutputLeft = lazyregexp.New(`(?i)context shift is disabled|max_?(?:completion_|new_|output_)?tokens.{0,40}(?:at least|greater|positive|>).{0,40}-[0-9]`)
 )
 
 // isContextLength reports whether an error says that the prompt does not fit into the
@@ -169,6 +169,7 @@ var windows = []func() *regexp.Regexp{
 	lazyregexp.New(`(?i)> ` + size + ` maximum`),
 	lazyregexp.New(size + `(?i)(?: tokens?)? maximum context`),
 	lazyregexp.New(`(?i)range of input length should be \[[0-9]+, ?` + size + `\]`),
+	lazyregexp.New(`(?i)context length is only ` + size),
 	lazyregexp.New(`(?i)max(?:imum)?(?: allowed| supported)?[ _](?:context|prompt|model|input|sequence)[ _]?(?:length|len|size|window|tokens)?[^0-9.]{0,30}?` + size),
 	lazyregexp.New(`(?i)context (?:length|size|window|limit)[^0-9.]{0,20}?` + size),
 	lazyregexp.New(`(?i)(?:token limit|limit for this model is|limit of|limit is|limit:?|maximum allowed[a-z ]*|maximum number of (?:input )?tokens(?: allowed)?:?|max size:?)[ (]*` + size),

@@ -77,6 +77,9 @@ func TestOutputIsReducedToTheRoomBehindThePrompt(t *testing.T) {
 		"vLLM":         {"'max_tokens' or 'max_completion_tokens' is too large: 8192. This model's maximum context length is 4096 tokens and your request has 1000 input tokens (8192 > 4096 - 1000).", 8192, 3096},
 		"OpenAI":       {"This model's maximum context length is 8192 tokens. However, you requested 11192 tokens (3000 in the messages, 8192 in the completion).", 8192, 5192},
 		"TGI":          {"`inputs` tokens + `max_new_tokens` must be <= 4097. Given: 2000 `inputs` tokens and 4096 `max_new_tokens`", 4096, 2097},
+		"vLLM, newer":  {"You passed 99073 input tokens and requested 32000 output tokens. However, the model's context length is only 131072 tokens, resulting in a maximum input length of 99072 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=99073)", 32000, 31999},
+		"OpenRouter":   {"This endpoint's maximum context length is 262144 tokens. However, you requested about 284283 tokens (8963 of text input, 13176 of tool input, 262144 in the output). Please reduce the length of either one, or use the context-compression plugin to compress your prompt automatically.", 262144, 240005},
+		"SGLang":       {"Requested token count exceeds the model's maximum context length of 131072 tokens. You requested a total of 135000 tokens: 7000 tokens from the input messages and 128000 tokens for the completion.", 128000, 124072},
 		"nothing left": {"prompt is too long: 213462 tokens > 200000 maximum", 64000, 0},
 	} {
 		change, again := (&llm.Learned{}).Learn(llm.ProviderError{Status: 400, Message: c.message}, llm.Sent{MaxOutputTokens: c.output})

@@ -33,7 +33,7 @@ func TestWordingsOfTooLong(t *testing.T) {
 		{400, `{"message":"Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input to try again."}`, 0},
 		{400, `{"error":{"message":"Unable to submit request because the input token count is 1100000 but model only supports up to 1048576. Reduce the input token count and try again."}}`, 1048576},
 		{400, `{"object":"error","message":"max_tokens must be at least 1, got -1234.","type":"BadRequestError"}`, 0},
-		{400, `{"error":{"message":"You passed 5000 input tokens and requested 100 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 3996 tokens. Please reduce the length of the input prompt."}}`, 3996},
+		{400, `{"error":{"message":"You passed 5000 input tokens and requested 100 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 3996 tokens. Please reduce the length of the input prompt."}}`, 4096},
 		{400, `{"message":"Input length (9001 tokens) exceeds the maximum allowed length (8186 tokens). Use a shorter input or enable --allow-auto-truncate."}`, 8186},
 		{400, `{"error":"The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 5000>= n_ctx: 4096). Try to load the model with a larger context length, or provide a shorter input."}`, 4096},
 		{400, `{"error":"Reached context length of 4096 tokens with this model, but this model does not currently support mid-generation context overflow"}`, 4096},
