@@ -51,14 +51,15 @@ var placeholders = []string{"ollama", "lm-studio", "llama.cpp", "not-needed"}
 // secret.
 func IsPlaceholder(key string) bool { return slices.Contains(placeholders, key) }
 
-// Hide replaces a key and the values of headers in a text.
+// Hide replaces a key and the values of headers in a text, except those that are public.
 func Hide(text, key string, headers map[string][]string) string {
 	if key != "" && !IsPlaceholder(key) {
 		text = strings.ReplaceAll(text, key, Masked)
 	}
-	for _, values := range headers {
-		if value := values[len(values)-1]; !IsWords(value) {
-			text = strings.ReplaceAll(text, strings.TrimPrefix(value, "Bearer "), Masked)
+	for name, values := range headers {
+		value := strings.TrimPrefix(values[len(values)-1], "Bearer ")
+		if len(value) >= minHidden && !IsPublicHeader(name, value) {
+			text = strings.ReplaceAll(text, value, Masked)
 		}
 	}
 	return text
@@ -68,11 +69,21 @@ const (
 	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	// maxWord is the length of the longest word that is no secret.
 	maxWord = 12
+	// minHidden is the length of the shortest value that is replaced in a text.
+	minHidden = 6
 )
 
-// IsWords reports whether the value of a header consists of ordinary words, which texts may contain,
-// such as the name of a provider, instead of a secret.
-func IsWords(value string) bool {
+// secretNames are words in the names of headers with secrets.
+var secretNames = []string{"key", "token", "auth", "authorization", "secret", "password", "cookie"}
+
+// IsPublicHeader reports whether the value of a header consists of ordinary words, which texts may
+// contain, such as the name of a provider. Its name must not say that it is a secret.
+func IsPublicHeader(name, value string) bool {
+	for _, word := range strings.Split(strings.ToLower(name), "-") {
+		if slices.Contains(secretNames, word) {
+			return false
+		}
+	}
 	for _, word := range strings.Fields(strings.ReplaceAll(value, "-", " ")) {
 		if len(word) > maxWord || strings.Trim(word, letters) != "" {
 			return false

@@ -74,8 +74,8 @@ func propsWindow(ctx context.Context, e Endpoint, _ string) int {
 	return firstNumber(props.Settings, "n_ctx")
 }
 
-// ollamaWindow returns the size with which Ollama runs the model, and makes Ollama load it. Ollama silently cuts longer prompts, so the size that the model could have does not
-// count.
+// ollamaWindow returns the size with which Ollama runs the model, and makes Ollama load it. Ollama
+// silently cuts longer prompts, so the size that the model could have does not count.
 func ollamaWindow(ctx context.Context, e Endpoint, model string) int {
 	var show struct {
 		Parameters string

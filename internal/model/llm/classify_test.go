@@ -13,7 +13,7 @@ import (
 
 func classify(t *testing.T, status int, header http.Header, body string) *fault.Error {
 	t.Helper()
-	_, endpoint := llm.Options{Model: "m", KeySetting: "ACME_KEY", APIKey: "secret-key", Headers: http.Header{"Cf-Aig-Authorization": {"Bearer canary-1"}}}.Endpoint("acme", "Acme")
+	_, endpoint := llm.Options{Model: "m", KeySetting: "ACME_KEY", APIKey: "secret-key", Headers: http.Header{"Cf-Aig-Authorization": {"Bearer canary-1"}, "X-Retries": {"3"}, "X-Portkey-Provider": {"openai"}}}.Endpoint("acme", "Acme")
 	var f *fault.Error
 	if err := endpoint.Fault(llm.Refusal(status, header, []byte(body), time.Unix(1_800_000_000, 0))); !errors.As(err, &f) {
 		t.Fatalf("error is %v", err)
@@ -151,7 +151,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 		"Kimi, the end of a plan":        {403, nil, `{"error":{"type":"access_terminated_error","message":"You've reached your usage limit for this billing cycle. Your quota will be refreshed in the next cycle."}}`, fault.Denied, "insufficient_quota", 0, "usage limit is reached"},
 		"CLIProxyAPI, all accounts":      {429, nil, `{"error":{"code":"model_cooldown","message":"All credentials for model m1 are cooling down via provider up","model":"m1","provider":"up","reset_seconds":3600}}`, fault.RateLimited, "", time.Hour, "cooling down"},
 		"the key is redacted":            {403, nil, `{"message":"no access for secret-key"}`, fault.Denied, "", 0, "***"},
-		"the headers are redacted":       {403, nil, `{"message":"gateway: canary-1 has no access"}`, fault.Denied, "", 0, "gateway: *** has"},
+		"the headers are redacted":       {403, nil, `{"message":"openai error 3: canary-1 has no access"}`, fault.Denied, "", 0, "openai error 3: *** has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := classify(t, c.status, c.header, c.body)

@@ -120,7 +120,7 @@ func secretsIn(out []string, v reflect.Value) []string {
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			if v.Type() != reflect.TypeFor[Headers]() || !setting.IsWords(v.MapIndex(key).String()) {
+			if v.Type() != reflect.TypeFor[Headers]() || !setting.IsPublicHeader(key.String(), v.MapIndex(key).String()) {
 				out = secretsIn(out, v.MapIndex(key))
 			}
 		}

@@ -50,13 +50,13 @@ func TestHeadersThatLilacSetsAreRefused(t *testing.T) {
 func TestWordsInHeadersAreNoSecrets(t *testing.T) {
 	c, _, err := loadText(t, `
 providers: {gw: {type: openai, baseURL: "http://127.0.0.1:1/v1", headers: {x-portkey-provider: openai, x-portkey-api-key: "pk-canary-1"}}}
-models: {gw/m: {headers: {X-Title: Our assistant, x-key: Bearer canary2}}}
+models: {gw/m: {headers: {X-Title: Our assistant, x-key: Bearer canary2, x-team-token: swordfish}}}
 `, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := c.Secrets()
-	for text, want := range map[string]bool{"openai": false, "assistant": false, "Our assistant": false, "pk-canary-1": true, "Bearer canary2": true, "canary2": true} {
+	for text, want := range map[string]bool{"openai": false, "assistant": false, "Our assistant": false, "pk-canary-1": true, "Bearer canary2": true, "canary2": true, "swordfish": true} {
 		if slices.Contains(got, text) != want {
 			t.Errorf("%q is a secret: %t", text, !want)
 		}
