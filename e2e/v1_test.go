@@ -170,7 +170,7 @@ func TestTheAnswersOfV1HaveTheFormOfTheDescription(t *testing.T) {
 	for body, want := range map[string]int{
 		chatBody("x", `,"n":2`): http.StatusBadRequest,
 		chatBody("x", `,"tools":[{"type":"function","function":{"name":"f"}}]`): http.StatusBadRequest,
-		chatBody("x", `,"response_format":{"type":"json_object"}`):              http.StatusBadRequest,
+		chatBody("x", `,"response_format":{"type":"grammar"}`):                  http.StatusBadRequest,
 		chatBody(" ", ""): http.StatusBadRequest,
 		`{"model":"gpt-none","messages":[{"role":"user","content":"x"}]}`:                                                               http.StatusNotFound,
 		`{"model":"lilac","messages":[{"role":"tool","content":"x"}]}`:                                                                  http.StatusBadRequest,
@@ -195,21 +195,28 @@ func TestTheAnswersOfV1HaveTheFormOfTheDescription(t *testing.T) {
 	}
 }
 
-// A header, the response before, and the user select a conversation; another program cannot
-// reach it.
+// A header, and the response before select a conversation; another program cannot reach it.
 func TestACallOfV1SelectsItsConversation(t *testing.T) {
 	t.Parallel()
 	s, m := startV1(t)
 	heard := func(text string) bool { return strings.Contains(string(m.last().Body), text) }
-	first, _ := v1(t, t.Context(), s, "chat/completions", chatBody("the word is canary", `,"user":"ann"`))
+	first, _ := v1(t, t.Context(), s, "chat/completions", chatBody("the word is canary", ""), "Lilac-Session", "birds")
 	session := first.Header.Get("Lilac-Session")
 	v1(t, t.Context(), s, "chat/completions", chatBody("which word?", ""))
 	if heard("canary") {
 		t.Error("control: a call without a selector continues a conversation")
 	}
-	v1(t, t.Context(), s, "chat/completions", chatBody("which word?", `,"user":"ann"`))
+	v1(t, t.Context(), s, "chat/completions", chatBody("which word?", ""), "Lilac-Session", "birds")
 	if !heard("canary") {
-		t.Error("the user does not select the conversation")
+		t.Error("a name does not select the conversation")
+	}
+	// LibreChat sends the ID of the person in all of the person's chats.
+	const ann = `,"user":"ann","safety_identifier":"ann","prompt_cache_key":"ann"`
+	v1(t, t.Context(), s, "chat/completions", chatBody("the word is thrush", ann))
+	v1(t, t.Context(), s, "chat/completions", chatBody("which word?", ann))
+	v1(t, t.Context(), s, "responses", `{"model":"lilac","input":"which word?"`+ann+`}`)
+	if heard("thrush") {
+		t.Error("two chats of one person are one conversation")
 	}
 	v1(t, t.Context(), s, "chat/completions", chatBody("which word?", ""), "Lilac-Session", session)
 	if !heard("canary") {
@@ -252,9 +259,9 @@ func TestACallOfV1SelectsItsConversation(t *testing.T) {
 	if got, _ := v1(t, t.Context(), s, "chat/completions", chatBody("x", ""), append(other, "Lilac-Session", session)...); got.StatusCode != http.StatusNotFound {
 		t.Errorf("another program uses the header: %d", got.StatusCode)
 	}
-	v1(t, t.Context(), s, "chat/completions", chatBody("which word?", `,"user":"ann"`), other...)
+	v1(t, t.Context(), s, "chat/completions", chatBody("which word?", ""), append(other, "Lilac-Session", "birds")...)
 	if heard("canary") {
-		t.Error("another program reaches the conversation of a user with the same name")
+		t.Error("another program reaches a conversation by its name")
 	}
 	// A client that repeats everything begins a new conversation with what was said before.
 	v1(t, t.Context(), s, "chat/completions", `{"model":"lilac","messages":[{"role":"user","content":"the word is finch"},{"role":"assistant","content":"Noted."},{"role":"user","content":"which?"}]}`)
@@ -351,7 +358,8 @@ func TestUnmodifiedClientsOfOpenAITalkToLilac(t *testing.T) {
 		delete(got, name)
 	}
 	want := map[string]any{
-		"models": []any{"lilac", "lilac/reviews"}, "chat": "You said one", "stream": "You said two", "response": "You said three", "responseStream": "You said four",
+		"models": []any{"lilac", "lilac/reviews", "lilac-plain"}, "chat": "You said one", "stream": "You said two", "response": "You said three", "retrieved": "You said three", "responseStream": "You said four",
+		"json": `{"type":"object","title":"Person"}`, "chatJSON": `{"type":"object","title":"Person"}`,
 		"events": []any{
 			"response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta",
 			"response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed",
@@ -422,20 +430,20 @@ func TestACallOfV1AnswersAQuestion(t *testing.T) {
 	})
 	s := e2e.New(t, append(modelEnv(model.URL), e2e.Configured(t, `{v1: {tokens: {ide: {token: `+v1Key+`}}}, policy: [{tool: read, do: ask}]}`)...)...)
 	s.Restart()
-	_, raw := v1(t, t.Context(), s, "chat/completions", chatBody("paint", `,"user":"ann"`))
+	_, raw := v1(t, t.Context(), s, "chat/completions", chatBody("paint", ""), "Lilac-Session", "ann")
 	if got := textIn(t, raw); got != "Let me ask. \n\nWhich color?" {
 		t.Errorf("the first answer is %q", got)
 	}
-	_, raw = v1(t, t.Context(), s, "chat/completions", chatBody("blue", `,"user":"ann"`))
+	_, raw = v1(t, t.Context(), s, "chat/completions", chatBody("blue", ""), "Lilac-Session", "ann")
 	if got := strings.TrimSpace(textIn(t, raw)); got != "It is blue" {
 		t.Errorf("the second answer is %q", got)
 	}
-	_, raw = v1(t, t.Context(), s, "chat/completions", chatBody("approve", `,"user":"bob"`))
+	_, raw = v1(t, t.Context(), s, "chat/completions", chatBody("approve", ""), "Lilac-Session", "bob")
 	if got := textIn(t, raw); !strings.Contains(got, "May I call read?") {
 		t.Errorf("the answer is %q", got)
 	}
 	for _, text := range []string{"once", "what?"} {
-		if got, raw := v1(t, t.Context(), s, "chat/completions", chatBody(text, `,"user":"bob"`)); got.StatusCode != http.StatusConflict {
+		if got, raw := v1(t, t.Context(), s, "chat/completions", chatBody(text, ""), "Lilac-Session", "bob"); got.StatusCode != http.StatusConflict {
 			t.Errorf("a program approves a call with %q: %s", text, raw)
 		}
 	}

@@ -6,20 +6,21 @@ import { generateText, streamText } from 'ai';
 const baseURL = process.env.BASE_URL;
 const apiKey = process.env.API_KEY;
 const client = new OpenAI({ baseURL, apiKey });
+const inChat = { headers: { 'Lilac-Session': 'chat' } };
 const out = {};
 
 out.models = (await client.models.list()).data.map((m) => m.id);
 
 const first = await client.chat.completions.create({
   model: 'lilac', user: 'ann', messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'one' }],
-});
+}, inChat);
 out.chat = first.choices[0].message.content;
 out.usage = first.usage.total_tokens;
 
 const streamed = await client.chat.completions.create({
   model: 'lilac', user: 'ann', stream: true, stream_options: { include_usage: true },
   messages: [{ role: 'user', content: 'one' }, { role: 'assistant', content: out.chat }, { role: 'user', content: 'two' }],
-});
+}, inChat);
 out.stream = '';
 for await (const chunk of streamed) {
   out.stream += chunk.choices[0]?.delta?.content ?? '';
@@ -28,6 +29,13 @@ for await (const chunk of streamed) {
 
 const response = await client.responses.create({ model: 'lilac', input: 'three' });
 out.response = response.output_text;
+out.retrieved = (await client.responses.retrieve(response.id)).output_text;
+const format = { type: 'json_schema', name: 'person', schema: { type: 'object', title: 'Person' } };
+out.json = (await client.responses.parse({ model: 'lilac', input: 'who', text: { format } })).output_text;
+const inJSON = await client.chat.completions.parse({
+  model: 'lilac', messages: [{ role: 'user', content: 'who' }], response_format: { type: 'json_schema', json_schema: format },
+});
+out.chatJSON = inJSON.choices[0].message.content;
 const events = await client.responses.create({ model: 'lilac', input: 'four', previous_response_id: response.id, stream: true });
 out.events = [];
 out.responseStream = '';

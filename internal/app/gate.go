@@ -20,10 +20,14 @@ func (b gateBudget) Exhausted(q db.Queryer, sessionID string) (string, error) {
 }
 
 func (b gateBudget) Spend(tx *db.Tx, sessionID string, used chat.Usage, took time.Duration) error {
+	return b.spend(tx, session.PurposeGate, sessionID, b.now.Load().config.Router.Gate, used, took)
+}
+
+func (b gateBudget) spend(tx *db.Tx, purpose, sessionID, model string, used chat.Usage, took time.Duration) error {
 	if err := b.runner.Spend(tx, sessionID, session.Spent{Steps: 1, Usage: used, Time: took}); err != nil {
 		return err
 	}
-	return b.store.Usage.AddCall(tx, session.PurposeGate, sessionID, b.now.Load().config.Router.Gate, used)
+	return b.store.Usage.AddCall(tx, purpose, sessionID, model, used)
 }
 
 // gateUnreadable reports a missing or unreadable verdict of the gate to the operator.

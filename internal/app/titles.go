@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
 	"lilac/internal/model/titles"
 	"lilac/internal/serve/prompting"
 )
@@ -74,13 +76,13 @@ func (t *titler) name(ctx context.Context, sessionID string) error {
 	if err != nil || answer == "" {
 		return err
 	}
-	choice, err := t.now.Load().config.LookupModel(t.now.Load().config.Titles.Model)
+	model, modelName, err := t.smallModel()
 	if err != nil {
 		return err
 	}
 	asking, cancel := context.WithTimeout(ctx, titleTime)
 	defer cancel()
-	title, used, err := titles.Name(asking, t.observer.Model(newModel(choice, &t.learned)), question, answer)
+	title, used, err := titles.Name(asking, model, question, answer)
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func (t *titler) name(ctx context.Context, sessionID string) error {
 		if err := t.runner.Spend(tx, sessionID, session.Spent{Usage: used}); err != nil {
 			return err
 		}
-		if err := t.store.Usage.AddCall(tx, session.PurposeTitle, sessionID, t.now.Load().config.Titles.Model, used); err != nil || title == "" {
+		if err := t.store.Usage.AddCall(tx, session.PurposeTitle, sessionID, modelName, used); err != nil || title == "" {
 			return err
 		}
 		if still, _, err := t.beginning(tx, sessionID); err != nil || still == "" {
@@ -103,6 +105,17 @@ func (t *titler) name(ctx context.Context, sessionID string) error {
 		}
 		return prompting.Publish(ctx, tx, t.store.Inbox, event.SessionUpdated, sessionID+":named", sessionID, "system", named)
 	})
+}
+
+// smallModel returns the model of titles.model, or else the default model, and its name.
+func (b *base) smallModel() (llm.Model, string, error) {
+	now := b.now.Load()
+	name := cmp.Or(now.config.Titles.Model, now.choice.String())
+	choice, err := now.config.LookupModel(name)
+	if err != nil {
+		return nil, "", err
+	}
+	return b.observer.Model(newModel(choice, &b.learned)), name, nil
 }
 
 // beginning returns the first question of a conversation and its answer, if its title is still

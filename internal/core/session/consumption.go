@@ -25,8 +25,9 @@ type Consumed struct {
 
 // The purposes of calls without a request.
 const (
-	PurposeTitle = "title" // naming a conversation
-	PurposeGate  = "gate"  // deciding whether a message is meant for the agent
+	PurposeTitle   = "title"   // naming a conversation
+	PurposeGate    = "gate"    // deciding whether a message is meant for the agent
+	PurposeProgram = "program" // a program that uses a model without the agent
 )
 
 // Latency is the time of requests from their start to their end, in milliseconds.

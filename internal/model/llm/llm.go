@@ -23,6 +23,24 @@ type Model interface {
 	Stream(ctx context.Context, req Request) iter.Seq2[Chunk, error]
 }
 
+// Ask makes a call with one message and without tools, and returns the text of the answer and its usage
+// with the cost.
+func Ask(ctx context.Context, m Model, system, prompt string, maxOutput int) (answer string, used chat.Usage, err error) {
+	req := Request{System: system, Messages: []chat.Message{chat.Text(chat.User, prompt)}, MaxOutputTokens: maxOutput}
+	for chunk, err := range m.Stream(ctx, req) {
+		if err != nil {
+			return "", used, err
+		}
+		if chunk.Kind == ChunkDone {
+			answer, used = chunk.Message.Text(), chunk.Usage
+		}
+	}
+	if used.CostMicros == 0 {
+		used.CostMicros = m.Info().Price.Cost(used)
+	}
+	return answer, used, nil
+}
+
 // Prepare lets a model find out, before its first call, what [Model.Info] does not know yet: the size
 // of the window on a server of one's own. It returns when ctx ends, at the latest.
 func Prepare(ctx context.Context, m Model) {

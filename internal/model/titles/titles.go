@@ -29,19 +29,11 @@ const instructions = "You name conversations for a list. You get the beginning o
 // Name returns the title that the model gives, or "" if it gives none that fits, and what it cost.
 func Name(ctx context.Context, m llm.Model, question, answer string) (title string, used chat.Usage, err error) {
 	prompt := fmt.Sprintf("Question: %q\n\nAnswer: %q", text.Truncate(question, maxExcerpt), text.Truncate(answer, maxExcerpt))
-	req := llm.Request{System: instructions, Messages: []chat.Message{chat.Text(chat.User, prompt)}, MaxOutputTokens: maxOutput}
-	for chunk, err := range m.Stream(ctx, req) {
-		if err != nil {
-			return "", used, fmt.Errorf("ask for a title: %w", err)
-		}
-		if chunk.Kind == llm.ChunkDone {
-			title, used = clean(chunk.Message.Text()), chunk.Usage
-		}
+	title, used, err = llm.Ask(ctx, m, instructions, prompt, maxOutput)
+	if err != nil {
+		return "", used, fmt.Errorf("ask for a title: %w", err)
 	}
-	if used.CostMicros == 0 {
-		used.CostMicros = m.Info().Price.Cost(used)
-	}
-	return title, used, nil
+	return clean(title), used, nil
 }
 
 // clean returns the first line of an answer as a title, or "" if it is none.

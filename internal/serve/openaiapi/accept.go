@@ -34,11 +34,11 @@ type selector struct {
 	field string
 }
 
-// selects returns the selector of a call: the response before, the header, the user, or an answer
-// to which an item of the input refers.
-func selects(client Client, r *http.Request, previous, user, reference string) (selector, error) {
+// selects returns the selector of a call: the response before, the header, or an answer to which an
+// item of the input refers. The user is none: programs name their end user there, who has many chats.
+func selects(r *http.Request, previous, reference string) (selector, error) {
 	name := strings.TrimSpace(r.Header.Get(sessionHeader))
-	if len(name) > maxKey || len(user) > maxKey {
+	if len(name) > maxKey {
 		return selector{}, fault.InvalidField(sessionHeader, "The name of a conversation has at most %d characters.", maxKey)
 	}
 	switch {
@@ -50,8 +50,6 @@ func selects(client Client, r *http.Request, previous, user, reference string) (
 		return selector{id: id, field: "previous_response_id"}, nil
 	case name != "":
 		return selector{id: name, begins: true, field: sessionHeader}, nil
-	case user != "":
-		return selector{id: namedID(client, "user:"+user), begins: true, field: "user"}, nil
 	case reference != "":
 		id, ok := sessionOf(reference, "msg_")
 		if !ok {
@@ -64,8 +62,8 @@ func selects(client Client, r *http.Request, previous, user, reference string) (
 
 // namedID returns the id of the conversation that a client gave a name. It is always the
 // same, so that nothing needs to be remembered.
-func namedID(client Client, name string) string {
-	sum := sha256.Sum256([]byte(client.Name + "\x00" + name))
+func namedID(client, name string) string {
+	sum := sha256.Sum256([]byte(client + "\x00" + name))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -100,45 +98,45 @@ type run struct {
 }
 
 // accept accepts a call, once for all attempts of the client. It is durable when accept returns.
-func (h *Handler) accept(ctx context.Context, client Client, model Model, in conversation, sel selector, a attempt) (out run, err error) {
-	parts, err := h.keep(ctx, in.files)
+func (h *Handler) accept(ctx context.Context, c *call, sel selector) error {
+	parts, err := h.keep(ctx, c.files)
 	if err != nil {
-		return out, err
+		return err
 	}
 	after, err := h.o.Bus.Last(ctx, event.TopicRequest)
 	if err != nil {
-		return out, fmt.Errorf("find the end of the requests: %w", err)
+		return fmt.Errorf("find the end of the requests: %w", err)
 	}
 	messageID, fresh := newID(), newID()
-	err = h.o.DB.Update(ctx, func(tx *db.Tx) error {
+	return h.o.DB.Update(ctx, func(tx *db.Tx) error {
 		tx.Ahead(func(tx *db.Tx) {
 			if sel.id != "" {
 				_, _ = h.o.Sessions.Session(tx, sel.id)
 				h.o.Tables.Ahead(tx, sel.id, messageID)
 			}
-			if a.key != "" || a.again {
-				_, _ = h.remember(tx, a, run{})
+			if c.key != "" || c.again {
+				_, _ = h.remember(tx, c.attempt, run{})
 			}
 		})
-		s, begins, err := h.session(tx, client, model, in, sel, fresh)
+		s, begins, err := h.session(tx, c, sel, fresh)
 		if err != nil {
 			return err
 		}
-		text := in.prompt
+		text := c.prompt
 		if begins {
-			text = in.opening()
+			text = c.opening()
 		}
 		query, err := prompting.Query(s, messageID, text, event.Prompt, parts)
 		if err != nil {
 			return err
 		}
-		out = run{SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, BodyHash: a.hash, At: h.o.Now().UnixMilli(), After: after}
-		prior, err := h.remember(tx, a, out)
+		c.run = run{SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, BodyHash: c.hash, At: h.o.Now().UnixMilli(), After: after}
+		prior, err := h.remember(tx, c.attempt, c.run)
 		if err != nil {
 			return err
 		}
 		if prior != nil {
-			out = *prior
+			c.run = *prior
 			return nil
 		}
 		if err := checkQuestion(s, query); err != nil {
@@ -151,25 +149,24 @@ func (h *Handler) accept(ctx context.Context, client Client, model Model, in con
 		}
 		return h.o.Tables.Accept(ctx, tx, query, parts, event.SourceEntry)
 	})
-	return out, err
 }
 
 // session finds or begins the conversation of a call. A call with a key that was used before
 // never begins one: accept returns what it did then.
-func (h *Handler) session(q db.Queryer, client Client, model Model, in conversation, sel selector, fresh string) (s session.Session, begins bool, err error) {
+func (h *Handler) session(q db.Queryer, c *call, sel selector, fresh string) (s session.Session, begins bool, err error) {
 	id := fresh
 	if sel.id != "" {
 		id = sel.id
 		s, err = h.o.Sessions.Session(q, id)
 		if fault.KindOf(err) == fault.NotFound && sel.field == sessionHeader {
-			id = namedID(client, "name:"+sel.id)
+			id = namedID(c.client, "name:"+sel.id)
 			s, err = h.o.Sessions.Session(q, id)
 		}
 		unknown := fault.KindOf(err) == fault.NotFound
 		switch {
 		case err != nil && !unknown:
 			return s, false, err
-		case !unknown && s.Client != ClientOf(client.Name), unknown && !sel.begins:
+		case !unknown && s.Client != c.surface, unknown && !sel.begins:
 			// A conversation of somebody else is not told from one that does not exist.
 			return s, false, &fault.Error{Kind: fault.NotFound, Field: sel.field, Message: "There is no such conversation."}
 		case !unknown:
@@ -177,9 +174,9 @@ func (h *Handler) session(q db.Queryer, client Client, model Model, in conversat
 		}
 	}
 	now := h.o.Now().UnixMilli()
-	choice := model.Choice
-	choice.Instructions = strings.TrimSpace(choice.Instructions + "\n\n" + in.instructions)
-	return session.Session{ID: id, Client: ClientOf(client.Name), Choice: choice, CreatedAt: now, UpdatedAt: now, State: "idle"}, true, nil
+	s = session.Session{ID: id, Client: c.surface, Choice: c.model.Choice, CreatedAt: now, UpdatedAt: now, State: "idle"}
+	s.Instructions = strings.TrimSpace(s.Instructions + "\n\n" + c.instructions)
+	return s, true, nil
 }
 
 // codeQuestionOpen is the code of a call that does not answer the open question of its

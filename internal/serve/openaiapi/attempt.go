@@ -112,34 +112,34 @@ func (h *Handler) remember(tx *db.Tx, a attempt, now run) (*run, error) {
 }
 
 // delivered forgets a call whose answer the client has: the same words are a new call then.
-func (h *Handler) delivered(w http.ResponseWriter, r *http.Request, a attempt, out run) {
-	if a.counted && r.Context().Err() == nil {
+func (h *Handler) delivered(w http.ResponseWriter, r *http.Request, c *call) {
+	if c.counted && r.Context().Err() == nil {
 		_ = http.NewResponseController(w).Flush() // the client need not wait
-		h.forget(r, a, out)
+		h.forget(r, c)
 	}
 }
 
 // failed returns the error of a call whose answer did not begin. The client may repeat a call that
 // is recognized, unless its request has failed.
-func (h *Handler) failed(w http.ResponseWriter, r *http.Request, a attempt, out run, err, ofRequest error) error {
-	if ofRequest != nil || !a.safe() {
+func (h *Handler) failed(w http.ResponseWriter, r *http.Request, c *call, err, ofRequest error) error {
+	if ofRequest != nil || !c.safe() {
 		noRetry(w)
 	}
 	if err != nil {
 		return err
 	}
-	h.forget(r, a, out)
+	h.forget(r, c)
 	return ofRequest
 }
 
-func (h *Handler) forget(r *http.Request, a attempt, out run) {
-	if !a.counted {
+func (h *Handler) forget(r *http.Request, c *call) {
+	if !c.counted {
 		return
 	}
-	value, err := json.Marshal(out)
+	value, err := json.Marshal(c.run)
 	if err == nil {
 		err = h.o.DB.Update(context.WithoutCancel(r.Context()), func(tx *db.Tx) error {
-			return h.o.Attempts.Forget(tx, countedCalls, a.countedID(), value)
+			return h.o.Attempts.Forget(tx, countedCalls, c.countedID(), value)
 		})
 	}
 	if err != nil {

@@ -16,23 +16,9 @@ type chatRequest struct {
 	StreamOptions *struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	User           string  `json:"user"`
 	N              *int    `json:"n"`
 	ResponseFormat *format `json:"response_format"`
 	offer
-}
-
-// format is the form of an answer that a client wants.
-type format struct {
-	Type string `json:"type"`
-}
-
-// check refuses what would change the answer without the client's knowledge.
-func (f *format) check(field string) error {
-	if f == nil || f.Type == "" || f.Type == "text" {
-		return nil
-	}
-	return fault.InvalidField(field, "Answers are texts; the format %q is not supported.", f.Type)
 }
 
 type chatUsage struct {
@@ -92,69 +78,51 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) er
 	if err != nil {
 		return err
 	}
-	model, err := h.find(in.Model)
-	switch {
-	case err != nil:
-		return err
-	case in.N != nil && *in.N != 1:
+	if in.N != nil && *in.N != 1 {
 		return fault.InvalidField("n", "There is one answer; n must be 1.")
 	}
-	if err := in.ResponseFormat.check("response_format"); err != nil {
-		return err
-	}
-	talk, err := divide(client, in.offer, in.Messages, "", "messages")
+	c, err := h.submit(w, r, client, hash, &question{
+		model: in.Model, offer: in.offer, messages: in.Messages, field: "messages", format: in.ResponseFormat, formatField: "response_format",
+	})
 	if err != nil {
 		return err
 	}
-	sel, err := selects(client, r, "", in.User, "")
-	if err != nil {
-		return err
-	}
-	a, err := attemptOf(client, r, hash)
-	if err != nil {
-		return err
-	}
-	run, err := h.accept(r.Context(), client, model, talk, sel, a)
-	if err != nil {
-		return err
-	}
-	w.Header().Set(sessionHeader, run.SessionID)
-	answer := chatAnswer{ID: "chatcmpl-" + run.MessageID, Object: "chat.completion", Created: h.o.Now().Unix(), Model: model.ID}
+	answer := chatAnswer{ID: "chatcmpl-" + c.MessageID, Object: "chat.completion", Created: h.o.Now().Unix(), Model: in.Model}
 	if in.Stream {
 		answer.Object += ".chunk"
-		return h.streamChat(w, r, a, run, answer, in.StreamOptions != nil && in.StreamOptions.IncludeUsage)
+		return h.streamChat(w, r, c, answer, in.StreamOptions != nil && in.StreamOptions.IncludeUsage)
 	}
-	out, err := h.follow(r.Context(), run, sink{text: func(string) error { return nil }, idle: func() error { return nil }})
+	out, err := h.answer(r.Context(), c, silent)
 	if err != nil || out.err != nil {
-		return h.failed(w, r, a, run, err, out.err)
+		return h.failed(w, r, c, err, out.err)
 	}
 	answer.Choices = []chatChoice{{Message: &chatMessage{Role: "assistant", Content: &out.text}, FinishReason: &finished}}
 	answer.Usage = chatUsageOf(out.usage)
 	writeJSON(w, http.StatusOK, answer)
-	h.delivered(w, r, a, run)
+	h.delivered(w, r, c)
 	return nil
 }
 
 // streamChat streams an answer as chunks.
-func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, a attempt, run run, answer chatAnswer, usage bool) error {
+func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, c *call, answer chatAnswer, usage bool) error {
 	s := newStream(w)
-	chunk := func(c chatChoice) error {
-		answer.Choices = []chatChoice{c}
+	chunk := func(choice chatChoice) error {
+		answer.Choices = []chatChoice{choice}
 		return s.data("", answer)
 	}
 	role := "assistant"
-	out, err := h.follow(r.Context(), run, sink{idle: s.comment, text: func(piece string) error {
+	out, err := h.answer(r.Context(), c, sink{idle: s.comment, text: func(piece string) error {
 		delta := chatDelta{Role: role, Content: &piece}
 		role = ""
 		return chunk(chatChoice{Delta: &delta})
 	}})
 	if failure := cmp.Or(err, out.err); failure != nil {
 		if !s.begun {
-			return h.failed(w, r, a, run, err, out.err)
+			return h.failed(w, r, c, err, out.err)
 		}
 		_, body := errorOf(failure)
 		if s.data("", body) == nil && err == nil {
-			h.delivered(w, r, a, run)
+			h.delivered(w, r, c)
 		}
 		return nil // a client that is gone needs no error
 	}
@@ -168,7 +136,7 @@ func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, a attempt, 
 		}
 	}
 	if s.write("data: [DONE]\n\n") == nil {
-		h.delivered(w, r, a, run)
+		h.delivered(w, r, c)
 	}
 	return nil
 }

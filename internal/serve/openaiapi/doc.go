@@ -9,6 +9,7 @@
 // accepted durably, once for all attempts of the client ([attempt]), and worked off even if the
 // client goes away. The answer is read from the request's output topic, in one goroutine for each call.
 // A question to the person ends the answer; the next call of the conversation can answer it.
+// The plain model needs none of that: its calls, for titles and the like, keep nothing.
 //
 // The tools are the agent's own and run in Lilac; a call with tools of the client is refused unless
 // the operator has said that the client can do without them (tools.go), as is everything else that would change what the client gets without its knowledge.

@@ -27,10 +27,20 @@ type outcome struct {
 
 // sink receives an answer while it is generated.
 type sink struct {
-	// text receives the next piece; idle is called while there is none.
+	// text receives the next piece; idle is called while there is none. Without idle, nothing is waited for.
 	text func(piece string) error
 	idle func() error
 }
+
+// silent is a sink for an answer that is needed at its end alone.
+var silent = sink{text: func(string) error { return nil }, idle: func() error { return nil }}
+
+// errUnfinished and errNoMessage are the errors of reading an answer without waiting: it has not ended, or
+// the conversation has no such message.
+var (
+	errUnfinished = errors.New("the answer has not ended")
+	errNoMessage  = fault.New(fault.NotFound, "There is no such message.")
+)
 
 // restarted tells the reader of a stream that its text was interrupted, for example by a
 // restart: a stream cannot take back what it has sent.
@@ -96,8 +106,13 @@ func (f *follower) follow(ctx context.Context) (out outcome, err error) {
 		if out, ended, err := f.ended(); ended || err != nil {
 			return out, err
 		}
-		if read {
+		switch {
+		case read:
 			continue
+		case f.sink.idle == nil && f.requestID == "":
+			return out, errNoMessage
+		case f.sink.idle == nil:
+			return out, errUnfinished
 		}
 		select {
 		case <-ctx.Done():

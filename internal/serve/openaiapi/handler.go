@@ -18,6 +18,7 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/prompting"
@@ -45,6 +46,8 @@ type Model struct {
 	ID string
 	// Choice is that of conversations that begin with the model.
 	Choice session.Choice
+	// Plain makes it the model without the agent: it has no tools, and begins no conversation.
+	Plain bool
 }
 
 // Sessions stores conversations.
@@ -73,6 +76,8 @@ type Options struct {
 	Requests Requests
 	Blobs    Blobs
 	Attempts Attempts
+	// Plain asks the model of a client without the agent.
+	Plain func(ctx context.Context, client, instructions, prompt string) (string, chat.Usage, error)
 	// FinalOutput rebuilds the output of a request that has ended.
 	FinalOutput func(q db.Queryer, sessionID, requestID string) ([]event.Payload, error)
 	// Clients lists the programs that may call; without any, the API is off. Models lists the
@@ -106,6 +111,7 @@ func New(o Options) *Handler {
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request, Client) error{
 		"POST /v1/chat/completions": h.chat,
 		"POST /v1/responses":        h.responses,
+		"GET /v1/responses/{id}":    h.retrieve,
 		"GET /v1/models":            h.models,
 		"GET /v1/models/{id...}":    h.model,
 		"/v1/": func(_ http.ResponseWriter, r *http.Request, _ Client) error {

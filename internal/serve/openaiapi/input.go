@@ -184,7 +184,7 @@ type conversation struct {
 	// instructions are those of the client for a conversation that begins.
 	instructions string
 	// earlier has the messages before, for a conversation that begins in the middle.
-	earlier []message
+	earlier []*message
 	prompt  string
 	files   []file
 	// reference is the last item of an answer that the client names instead of repeating it.
@@ -193,32 +193,37 @@ type conversation struct {
 
 // divide separates the instructions and the newest words of the user from what was said
 // before.
-func divide(client Client, tools offer, messages []message, instructions, field string) (out conversation, err error) {
-	ignored, err := tools.ignore(client)
+func (c *conversation) divide(client Client, q *question) error {
+	ignored, err := q.ignore(client)
 	if err != nil {
-		return out, err
+		return err
 	}
 	var system []string
-	if instructions != "" {
-		system = append(system, instructions)
+	if q.instructions != "" {
+		system = append(system, q.instructions)
 	}
-	var said []message
-	for i, m := range messages {
+	field, messages := q.field, q.messages
+	var said []*message
+	for i := range messages {
+		m := &messages[i]
+		if m.Role == "system" && i > 0 && i == len(messages)-1 { // NextChat asks for a summary in this way
+			m.Role = "user"
+		}
 		switch {
 		case m.Type == "item_reference":
-			out.reference = m.ID
-			said = append(said, message{Role: "assistant"}) // the messages before it are not new
+			c.reference = m.ID
+			said = append(said, &message{Role: "assistant"}) // the messages before it are not new
 		case m.Type == "reasoning", m.Type == "function_call": // of another model: it has no words for this one
 		case m.Type == "function_call_output":
-			said = append(said, message{Role: "tool", Content: m.Output})
+			said = append(said, &message{Role: "tool", Content: m.Output})
 		case m.Type != "" && m.Type != "message":
-			return out, fault.InvalidField(fmt.Sprintf("%s[%d].type", field, i), "Entries of the type %q are not supported: Lilac's tools are its own.", m.Type)
+			return fault.InvalidField(fmt.Sprintf("%s[%d].type", field, i), "Entries of the type %q are not supported: Lilac's tools are its own.", m.Type)
 		case m.Role == "system" || m.Role == "developer":
 			system = append(system, m.Content.text())
 		case m.Role == "user" || m.Role == "assistant" || m.Role == "tool":
 			said = append(said, m)
 		default:
-			return out, fault.InvalidField(fmt.Sprintf("%s[%d].role", field, i), "The role %q is not supported.", m.Role)
+			return fault.InvalidField(fmt.Sprintf("%s[%d].role", field, i), "The role %q is not supported.", m.Role)
 		}
 	}
 	if ignored {
@@ -228,7 +233,7 @@ func divide(client Client, tools offer, messages []message, instructions, field 
 	for first > 0 && said[first-1].Role == "user" {
 		first--
 	}
-	out.earlier = said[:first]
+	c.earlier = said[:first]
 	var texts []string
 	for i, m := range said[first:] {
 		if text := m.Content.text(); text != "" {
@@ -236,28 +241,28 @@ func divide(client Client, tools offer, messages []message, instructions, field 
 		}
 		files, err := m.Content.files(fmt.Sprintf("%s[%d].content", field, len(messages)-len(said)+first+i))
 		if err != nil {
-			return out, err
+			return err
 		}
-		out.files = append(out.files, files...)
+		c.files = append(c.files, files...)
 	}
 	if strings.TrimSpace(strings.Join(texts, "")) == "" { // programs let people send a picture alone
 		texts = nil
-		for _, f := range out.files {
+		for _, f := range c.files {
 			texts = append(texts, f.name)
 		}
 	}
-	out.prompt, out.instructions = strings.Join(texts, "\n\n"), strings.Join(system, "\n\n")
+	c.prompt, c.instructions = strings.Join(texts, "\n\n"), strings.Join(system, "\n\n")
 	switch {
-	case out.prompt == "":
-		return out, fault.InvalidField(field, "The last message must be one of the user, with a text or a file.")
-	case len(out.prompt) > maxPrompt:
-		return out, fault.InvalidField(field, "The newest message has more than %d bytes.", maxPrompt)
-	case len(out.instructions) > session.MaxInstructions:
-		return out, fault.InvalidField(field, "The instructions have more than %d bytes.", session.MaxInstructions)
-	case len(out.files) > maxFiles:
-		return out, fault.InvalidField(field, "There are more than %d files.", maxFiles)
+	case c.prompt == "":
+		return fault.InvalidField(field, "The last message must be one of the user, with a text or a file.")
+	case len(c.prompt) > maxPrompt:
+		return fault.InvalidField(field, "The newest message has more than %d bytes.", maxPrompt)
+	case len(c.instructions) > session.MaxInstructions:
+		return fault.InvalidField(field, "The instructions have more than %d bytes.", session.MaxInstructions)
+	case len(c.files) > maxFiles:
+		return fault.InvalidField(field, "There are more than %d files.", maxFiles)
 	}
-	return out, nil
+	return nil
 }
 
 const (
@@ -272,7 +277,7 @@ const (
 
 // opening returns the prompt of a new conversation: if it begins in the middle, the client's
 // record of what was said before comes first.
-func (c conversation) opening() string {
+func (c *conversation) opening() string {
 	if len(c.earlier) == 0 {
 		return c.prompt
 	}

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
 
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
 
@@ -19,9 +23,8 @@ type responseRequest struct {
 	Conversation json.RawMessage   `json:"conversation"`
 	Stream       bool              `json:"stream"`
 	Background   bool              `json:"background"`
-	User         *string           `json:"user"`
 	Metadata     map[string]string `json:"metadata"`
-	Text         *struct {
+	Text         struct {
 		Format *format `json:"format"`
 	} `json:"text"`
 	offer
@@ -94,7 +97,7 @@ type response struct {
 	Reasoning         map[string]*string `json:"reasoning"`
 	Store             bool               `json:"store"`
 	Temperature       float64            `json:"temperature"`
-	Text              map[string]format  `json:"text"`
+	Text              map[string]*format `json:"text"`
 	ToolChoice        string             `json:"tool_choice"`
 	Tools             []struct{}         `json:"tools"`
 	TopP              float64            `json:"top_p"`
@@ -116,56 +119,76 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 	if err != nil {
 		return err
 	}
-	model, err := h.find(in.Model)
 	switch {
-	case err != nil:
-		return err
 	case in.Background:
 		return fault.InvalidField("background", "background is not supported. The work goes on if the client disconnects; repeat the call with the same Idempotency-Key to get its answer.")
 	case len(in.Conversation) > 0 && !bytes.Equal(in.Conversation, []byte("null")):
 		return fault.InvalidField("conversation", "Conversations of OpenAI are not supported. Use previous_response_id, or the header %s.", sessionHeader)
 	}
-	if in.Text != nil {
-		if err := in.Text.Format.check("text.format"); err != nil {
-			return err
-		}
-	}
-	talk, err := divide(client, in.offer, in.Input, text(in.Instructions), "input")
+	c, err := h.submit(w, r, client, hash, &question{
+		model: in.Model, offer: in.offer, messages: in.Input, field: "input", instructions: text(in.Instructions), previous: text(in.Previous),
+		format: in.Text.Format, formatField: "text.format",
+	})
 	if err != nil {
 		return err
 	}
-	sel, err := selects(client, r, text(in.Previous), text(in.User), talk.reference)
-	if err != nil {
-		return err
+	answer := newResponse(c.run, in.Model, h.o.Now().Unix())
+	answer.Instructions, answer.Previous = in.Instructions, in.Previous
+	if in.Text.Format != nil {
+		answer.Text["format"] = in.Text.Format
 	}
-	a, err := attemptOf(client, r, hash)
-	if err != nil {
-		return err
-	}
-	run, err := h.accept(r.Context(), client, model, talk, sel, a)
-	if err != nil {
-		return err
-	}
-	w.Header().Set(sessionHeader, run.SessionID)
-	answer := response{
-		ID: responseID(run.SessionID, run.MessageID), Object: "response", CreatedAt: h.o.Now().Unix(), Status: "in_progress",
-		Instructions: in.Instructions, Model: model.ID, Output: []outputMessage{}, ParallelToolCalls: true, Previous: in.Previous,
-		Reasoning: map[string]*string{"effort": nil, "summary": nil}, Store: true, Temperature: 1, Text: map[string]format{"format": {"text"}},
-		ToolChoice: "auto", Tools: []struct{}{}, TopP: 1, Truncation: "disabled", Metadata: in.Metadata,
-	}
-	if answer.Metadata == nil {
-		answer.Metadata = map[string]string{}
+	if in.Metadata != nil {
+		answer.Metadata = in.Metadata
 	}
 	if in.Stream {
-		return h.streamResponse(w, r, a, run, answer)
+		return h.streamResponse(w, r, c, answer)
 	}
-	out, err := h.follow(r.Context(), run, sink{text: func(string) error { return nil }, idle: func() error { return nil }})
+	out, err := h.answer(r.Context(), c, silent)
 	if err != nil {
-		return h.failed(w, r, a, run, err, nil)
+		return h.failed(w, r, c, err, nil)
 	}
-	answer.finish(out, h.o.Now().Unix(), itemID(run))
+	answer.finish(out, h.o.Now().Unix(), itemID(c.run))
 	writeJSON(w, http.StatusOK, answer)
-	h.delivered(w, r, a, run)
+	h.delivered(w, r, c)
+	return nil
+}
+
+// newResponse returns a response that has not ended.
+func newResponse(r run, model string, createdAt int64) *response {
+	return &response{
+		ID: responseID(r.SessionID, r.MessageID), Object: "response", CreatedAt: createdAt, Status: "in_progress",
+		Model: model, Output: []outputMessage{}, ParallelToolCalls: true,
+		Reasoning: map[string]*string{"effort": nil, "summary": nil}, Store: true, Temperature: 1, Text: map[string]*format{"format": {Type: "text"}},
+		ToolChoice: "auto", Tools: []struct{}{}, TopP: 1, Truncation: "disabled", Metadata: map[string]string{},
+	}
+}
+
+// retrieve serves a response again, as far as it is known now.
+func (h *Handler) retrieve(w http.ResponseWriter, r *http.Request, client Client) error {
+	id := r.PathValue("id")
+	sessionID, _ := sessionOf(id, "resp_")
+	c := &call{surface: ClientOf(client.Name), run: run{SessionID: sessionID, MessageID: id[strings.LastIndexByte(id, '_')+1:]}}
+	c.RequestID = event.RequestID{Surface: c.surface, Session: sessionID, Specific: c.MessageID}.String()
+	answer := newResponse(c.run, h.o.Models()[0].ID, 0)
+	var noRequest error
+	err := h.o.DB.Read(r.Context(), func(q db.Queryer) error {
+		s, _, err := h.session(q, c, selector{id: sessionID}, "")
+		answer.CreatedAt = s.CreatedAt / 1000
+		_, noRequest = h.o.Requests.Request(q, c.RequestID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out, err := h.follow(r.Context(), c.run, sink{text: silent.text})
+	switch {
+	case err == nil:
+		answer.finish(out, h.o.Now().Unix(), itemID(c.run))
+	case errors.Is(err, errNoMessage) && noRequest == nil: // it is queued
+	case !errors.Is(err, errUnfinished):
+		return err
+	}
+	writeJSON(w, http.StatusOK, answer)
 	return nil
 }
 
@@ -221,14 +244,14 @@ type responseEvent struct {
 // responseStream writes the events of one response.
 type responseStream struct {
 	*stream
-	answer    response
+	answer    *response
 	messageID string
 	next      int
 	opened    bool
 	sent      []byte
 }
 
-func (s *responseStream) event(e responseEvent) error {
+func (s *responseStream) event(e *responseEvent) error {
 	e.Sequence = s.next
 	s.next++
 	return s.data(e.Type, e)
@@ -246,8 +269,8 @@ func (s *responseStream) open() error {
 	item.Content = []outputText{}
 	part := textOf("")
 	return cmp.Or(
-		s.event(responseEvent{Type: "response.output_item.added", OutputIndex: &zero, Item: &item}),
-		s.event(responseEvent{Type: "response.content_part.added", ItemID: s.messageID, OutputIndex: &zero, ContentIndex: &zero, Part: &part}),
+		s.event(&responseEvent{Type: "response.output_item.added", OutputIndex: &zero, Item: &item}),
+		s.event(&responseEvent{Type: "response.content_part.added", ItemID: s.messageID, OutputIndex: &zero, ContentIndex: &zero, Part: &part}),
 	)
 }
 
@@ -256,7 +279,7 @@ func (s *responseStream) text(piece string) error {
 		return err
 	}
 	s.sent = append(s.sent, piece...)
-	return s.event(responseEvent{Type: "response.output_text.delta", ItemID: s.messageID, OutputIndex: &zero, ContentIndex: &zero, Delta: &piece, Logprobs: &[]struct{}{}})
+	return s.event(&responseEvent{Type: "response.output_text.delta", ItemID: s.messageID, OutputIndex: &zero, ContentIndex: &zero, Delta: &piece, Logprobs: &[]struct{}{}})
 }
 
 // end completes the message and the response.
@@ -270,9 +293,9 @@ func (s *responseStream) end(out outcome, now int64) error {
 		out.text = string(s.sent)
 		item, part := messageOf(s.messageID, "completed", out.text), textOf(out.text)
 		err := cmp.Or(
-			s.event(responseEvent{Type: "response.output_text.done", ItemID: s.messageID, OutputIndex: &zero, ContentIndex: &zero, Text: &out.text, Logprobs: &[]struct{}{}}),
-			s.event(responseEvent{Type: "response.content_part.done", ItemID: s.messageID, OutputIndex: &zero, ContentIndex: &zero, Part: &part}),
-			s.event(responseEvent{Type: "response.output_item.done", OutputIndex: &zero, Item: &item}),
+			s.event(&responseEvent{Type: "response.output_text.done", ItemID: s.messageID, OutputIndex: &zero, ContentIndex: &zero, Text: &out.text, Logprobs: &[]struct{}{}}),
+			s.event(&responseEvent{Type: "response.content_part.done", ItemID: s.messageID, OutputIndex: &zero, ContentIndex: &zero, Part: &part}),
+			s.event(&responseEvent{Type: "response.output_item.done", OutputIndex: &zero, Item: &item}),
 		)
 		if err != nil {
 			return err
@@ -287,26 +310,25 @@ func (s *responseStream) end(out outcome, now int64) error {
 		kind = "response.incomplete"
 		s.answer.Status = "incomplete"
 	}
-	return s.event(responseEvent{Type: kind, Response: &s.answer})
+	return s.event(&responseEvent{Type: kind, Response: s.answer})
 }
 
 // streamResponse streams a response as events.
-func (h *Handler) streamResponse(w http.ResponseWriter, r *http.Request, a attempt, run run, answer response) error {
-	s := &responseStream{stream: newStream(w), answer: answer, messageID: itemID(run)}
-	first := s.answer
+func (h *Handler) streamResponse(w http.ResponseWriter, r *http.Request, c *call, answer *response) error {
+	s := &responseStream{stream: newStream(w), answer: answer, messageID: itemID(c.run)}
 	err := cmp.Or(
-		s.event(responseEvent{Type: "response.created", Response: &first}),
-		s.event(responseEvent{Type: "response.in_progress", Response: &first}),
+		s.event(&responseEvent{Type: "response.created", Response: answer}),
+		s.event(&responseEvent{Type: "response.in_progress", Response: answer}),
 	)
 	if err != nil {
 		return nil // the client is gone
 	}
-	out, err := h.follow(r.Context(), run, sink{text: s.text, idle: s.comment})
+	out, err := h.answer(r.Context(), c, sink{text: s.text, idle: s.comment})
 	if err != nil {
 		out.err = err
 	}
 	if s.end(out, h.o.Now().Unix()) == nil && err == nil {
-		h.delivered(w, r, a, run)
+		h.delivered(w, r, c)
 	}
 	return nil // a client that is gone needs no error
 }

@@ -34,7 +34,8 @@ func TestToolsOfAClientAreIgnoredOnlyIfNobodyWaitsForThem(t *testing.T) {
 		if err := json.Unmarshal([]byte("{"+c.body+"}"), &o); err != nil {
 			t.Fatal(err)
 		}
-		got, err := divide(Client{Name: "ide", IgnoreTools: c.ignore}, o, input{{Role: "user", Content: content{{Text: "hello"}}}}, "Be brief.", "messages")
+		var got conversation
+		err := got.divide(Client{Name: "ide", IgnoreTools: c.ignore}, &question{offer: o, messages: input{{Role: "user", Content: content{{Text: "hello"}}}}, instructions: "Be brief.", field: "messages"})
 		if field := fault.ToWire(err).Field; (err != nil) != (c.field != "") || err != nil && field != c.field {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -57,15 +58,15 @@ func TestEarlierToolCallsOfAnotherModelAreRead(t *testing.T) {
 		if err := json.Unmarshal([]byte(messages), &in); err != nil {
 			t.Fatal(err)
 		}
-		got, err := divide(Client{}, offer{}, in, "", "messages")
-		if err != nil {
+		var got conversation
+		if err := got.divide(Client{}, &question{messages: in, field: "messages"}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if opening := got.opening(); !strings.Contains(opening, "user: find\n\ntool: a.json\n\nassistant: There is one.\n\n---") || got.prompt != "thanks" {
 			t.Errorf("%s: %q after %q", name, got.prompt, opening)
 		}
 		// A result at the end is for a call of Lilac, which makes none.
-		if _, err := divide(Client{}, offer{}, in[:3], "", "messages"); fault.KindOf(err) != fault.Invalid {
+		if err := new(conversation).divide(Client{}, &question{messages: in[:3], field: "messages"}); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: a result at the end: %v", name, err)
 		}
 	}

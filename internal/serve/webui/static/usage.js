@@ -88,7 +88,7 @@ function draw(used, by) {
     ...(series[0].name ? [legend(series)] : []),
     ...measures.map((m) => chart(m, series, days)),
     ...tables.map((kind) => table({ models: 'Models', channels: 'Channels and conversations', clients: 'Clients', rules: 'Rules' }[kind], used[kind].map(flat), nameOf(kind))),
-    purposes.length ? table('Calls without a request', purposes, (p) => ({ title: 'titles of conversations', gate: 'is a message meant for the agent?' })[p.name] ?? p.name, 'Calls') : null,
+    purposes.length ? table('Calls without a request', purposes, (p) => ({ title: 'titles of conversations', gate: 'is a message meant for the agent?', program: 'titles and the like for programs' })[p.name] ?? p.name, 'Calls') : null,
     series[0].name ? table(`Days by ${kinds[by]}`, series.flatMap((s) => s.days.filter((d) => d.requests || tokens(d)).map((d) => ({ ...d, name: `${d.name}, ${s.name}` }))).sort((a, b) => b.name.slice(0, 10).localeCompare(a.name.slice(0, 10)))) : null,
     table('Days', days.filter((d) => d.requests || tokens(d)).reverse()),
     el('p', { className: 'quiet' }, 'A request counts for the day on which it began. Its time is that from its start to its end, with waits for answers; typical means that half of the requests were faster. '
