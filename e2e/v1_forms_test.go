@@ -44,6 +44,19 @@ func TestACallOfThePlainModelOfV1BeginsNoConversation(t *testing.T) {
 	}
 }
 
+// The limits of a conversation do not add up the calls of a program, but those of the day do.
+func TestThePlainModelOfV1ObeysTheLimitsOfTheDay(t *testing.T) {
+	t.Parallel()
+	model := llmtest.New(t, func(llmtest.Request) llmtest.Script { return llmtest.Say("Birds") })
+	s := e2e.New(t, append(modelEnv(model.URL), e2e.Configured(t, `{v1: {tokens: {ide: {token: `+v1Key+`}}}, limits: {session: {steps: 1}, day: {steps: 2}}}`)...)...)
+	s.Restart()
+	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		if got, raw := v1(t, t.Context(), s, "chat/completions", `{"model":"lilac-plain","messages":[{"role":"user","content":"Title: birds"}]}`); got.StatusCode != want {
+			t.Errorf("call %d: %d %s", i+1, got.StatusCode, raw)
+		}
+	}
+}
+
 // A client that asks for JSON gets JSON alone: the fake model writes a sentence before the schema.
 func TestAClientOfV1ThatAsksForJSONGetsJSON(t *testing.T) {
 	t.Parallel()

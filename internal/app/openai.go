@@ -69,7 +69,7 @@ func (w *webServer) plain(ctx context.Context, client, instructions, prompt stri
 	m, name, err := w.smallModel()
 	if err == nil {
 		err = w.db.Read(ctx, func(q db.Queryer) error {
-			exhausted, err := budget.Exhausted(q, client)
+			exhausted, err := budget.Exhausted(q, "") // only the day has limits for it
 			if exhausted != "" {
 				err = fault.New(fault.LimitReached, "%s", exhausted)
 			}
