@@ -47,10 +47,10 @@ INSERT INTO meta (name, value) VALUES ('application', 'lilac') ON CONFLICT (name
 // move databases, copies rows and leaves the sequences at their beginning.
 const postgresSequences = `
 DO $$ DECLARE c record; BEGIN
-	FOR c IN SELECT attrelid::regclass AS t, attname AS n, pg_get_serial_sequence(attrelid::regclass::text, attname) AS s
-		FROM pg_attribute JOIN pg_class r ON r.oid = attrelid WHERE attidentity <> '' AND relnamespace = to_regnamespace(current_schema())
+	FOR c IN SELECT table_name t, column_name n, pg_get_serial_sequence(table_name, column_name) s
+		FROM information_schema.columns WHERE is_identity = 'YES' AND table_schema = current_schema()
 	LOOP
-		EXECUTE format('SELECT setval(%L, m) FROM (SELECT max(%I) AS m FROM %s) x, %s WHERE m >= last_value', c.s, c.n, c.t, c.s);
+		EXECUTE format('SELECT setval(%L, m) FROM (SELECT max(%I) m FROM %I) x, %s WHERE m >= last_value', c.s, c.n, c.t, c.s);
 	END LOOP;
 END $$;
 `
