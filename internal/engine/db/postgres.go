@@ -102,6 +102,8 @@ type postgresEngine struct {
 	url string
 	// settings are the parameters of its connections that the URL does not have.
 	settings map[string]string
+	// readOnly accepts a standby, too.
+	readOnly bool
 	node     string
 	onSend   func(statements []string)
 	write    *postgresConn
@@ -129,7 +131,7 @@ type postgresEngine struct {
 
 // openPostgres inspects, opens, and migrates the database.
 func (d *DB) openPostgres(ctx context.Context, _ int) error {
-	e := &postgresEngine{url: d.opt.URL, node: nodeName(), onSend: d.opt.OnRoundTrip, lease: d.opt.Lease}
+	e := &postgresEngine{url: d.opt.URL, node: nodeName(), onSend: d.opt.OnRoundTrip, lease: d.opt.Lease, readOnly: d.opt.ReadOnly}
 	if e.lease != nil {
 		e.node = e.lease.holder
 	}
@@ -223,7 +225,7 @@ func (e *postgresEngine) newConn(dial func(context.Context) (*pgconn.PgConn, err
 // dial opens a connection and checks that the server can be used.
 func (e *postgresEngine) dial(ctx context.Context) (*pgconn.PgConn, error) {
 	// Read again, because certificates and the password in a file are replaced while Lilac runs.
-	config, err := postgresConfig(e.url, e.settings)
+	config, err := postgresConfig(e.url, e.settings, e.readOnly)
 	if err != nil {
 		return nil, err
 	}

@@ -36,12 +36,16 @@ func whyUnusable(err error) string {
 	if behind < 0 || errors.As(err, new(*url.Error)) {
 		return "it is not the address of a PostgreSQL database, which looks like postgres://user:password@host/name"
 	}
-	return text[behind+len("`: "):]
+	reason := text[behind+len("`: "):]
+	if strings.HasSuffix(reason, "failed to parse private key)") {
+		reason += "; if it is encrypted, convert it: openssl pkey -traditional -aes256"
+	}
+	return reason
 }
 
 // postgresConfig reads the URL. The settings are used unless the URL has others. The error does not
-// contain the password.
-func postgresConfig(address string, settings map[string]string) (*pgconn.Config, error) {
+// contain the password. With readOnly, a standby is accepted.
+func postgresConfig(address string, settings map[string]string, readOnly bool) (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(address)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "LILAC_DB_URL cannot be used: %s.", whyUnusable(err))
@@ -71,7 +75,7 @@ func postgresConfig(address string, settings map[string]string) (*pgconn.Config,
 	accepts := config.ValidateConnect // that of target_session_attrs, or nil
 	// It is called for each host of the URL, until one is accepted.
 	config.ValidateConnect = func(ctx context.Context, server *pgconn.PgConn) error {
-		if err := configure(ctx, server, later); err != nil || accepts == nil {
+		if err := configure(ctx, server, later, readOnly); err != nil || accepts == nil {
 			return err
 		}
 		return accepts(ctx, server)
@@ -84,10 +88,10 @@ func postgresConfig(address string, settings map[string]string) (*pgconn.Config,
 // the lease; a server that does not answer is given up after answerWithin.
 var noLimit = map[string]int{"statement_timeout": 0, "lock_timeout": 0, "idle_session_timeout": 14, "transaction_timeout": 17}
 
-// configure sets parameters for the rest of a connection, and refuses a standby: a proxy that does
-// not know yet who the primary is leads there, and would keep the connection for good. What is read
-// there may be old.
-func configure(ctx context.Context, server *pgconn.PgConn, parameters map[string]string) error {
+// configure sets parameters for the rest of a connection, and refuses a standby unless readOnly: a proxy
+// that does not know yet who the primary is leads there, and would keep the connection for good. What is
+// read there may be old.
+func configure(ctx context.Context, server *pgconn.PgConn, parameters map[string]string, readOnly bool) error {
 	query := "SELECT pg_is_in_recovery()"
 	var values [][]byte
 	set := func(name, value string) {
@@ -108,6 +112,9 @@ func configure(ctx context.Context, server *pgconn.PgConn, parameters map[string
 	result := server.ExecParams(ctx, query, values, nil, nil, nil).Read()
 	if result.Err != nil {
 		return fmt.Errorf("set the parameters of the connection: %w", result.Err)
+	}
+	if readOnly {
+		return nil
 	}
 	if string(result.Rows[0][0]) == "t" {
 		return &fault.Error{Kind: fault.Unavailable, Code: "database_read_only", Message: messageReadOnly}

@@ -46,6 +46,23 @@ func TestNothingIsReadFromAStandby(t *testing.T) {
 	}
 }
 
+// To read only, as doctor does, a standby is good enough. Nothing is written there.
+func TestAStandbyIsOpenedToReadOnly(t *testing.T) {
+	primary := startPostgres(t)
+	owner, err := onServer(t, primary.Addr(), "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	standby := primary.StartStandby(t, primary.Addr(), 0)
+	d, err := onServer(t, standby.Addr(), "one", func(o *db.Options) { o.ReadOnly = true })
+	if err != nil || d.StoreID() != owner.StoreID() {
+		t.Fatalf("%v, want the same store", err)
+	}
+	if err := put(d, "a"); fault.ToWire(err).Code != "read_only" {
+		t.Errorf("a write: %v, want read_only", err)
+	}
+}
+
 // With several hosts, the primary is found without target_session_attrs, too.
 func TestThePrimaryOfSeveralHostsIsFound(t *testing.T) {
 	primary := startPostgres(t)

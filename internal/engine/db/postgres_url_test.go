@@ -1,8 +1,10 @@
 package db_test
 
 import (
+	"encoding/pem"
 	"fmt"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,11 +22,23 @@ func TestAURLThatCannotBeUsedSaysWhy(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("this is no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	certificate, encrypted := filepath.Join(t.TempDir(), "a.pem"), filepath.Join(t.TempDir(), "key.pem")
+	for file, block := range map[string]pem.Block{
+		certificate: {Type: "CERTIFICATE", Bytes: certified.Certificate().Raw},
+		encrypted:   {Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("PKCS #8")},
+	} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(&block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for parameters, want := range map[string]string{
-		"sslmode=verify-full&sslrootcert=/nothing.crt":       "open /nothing.crt: no such file",
-		"sslmode=verify-full&sslrootcert=" + broken:          "unable to add CA to cert pool",
-		"sslmode=require&sslcert=/a.crt":                     `both "sslcert" and "sslkey" are required`,
-		"sslmode=require&sslcert=/a.crt&sslkey=" + broken:    "failed to decode sslkey",
+		"sslmode=require&sslcert=" + certificate + "&sslkey=" + encrypted: "openssl pkey -traditional",
+		"sslmode=verify-full&sslrootcert=/nothing.crt":                    "open /nothing.crt: no such file",
+		"sslmode=verify-full&sslrootcert=" + broken:                       "unable to add CA to cert pool",
+		"sslmode=require&sslcert=/a.crt":                                  `both "sslcert" and "sslkey" are required`,
+		"sslmode=require&sslcert=/a.crt&sslkey=" + broken:                 "failed to decode sslkey",
 		"sslmode=nonsense":                                   "sslmode is invalid",
 		"connect_timeout=abc":                                "invalid connect_timeout",
 		"target_session_attrs=primry":                        "primry",

@@ -3,9 +3,11 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/operate/config"
 )
 
@@ -14,7 +16,8 @@ import (
 func (p Patient) postgres(ctx context.Context, _ bool) Finding {
 	const check = "database"
 	info, err := db.ExamineServer(ctx, p.Config.Database.URL.Reveal(), migrations())
-	if err != nil {
+	standby := p.Deep && fault.ToWire(err).Code == "database_read_only" // good enough to verify the rows
+	if err != nil && !standby {
 		return refused(check, err)
 	}
 	where := fmt.Sprintf("PostgreSQL %s at %s", info.Version, p.Config.Database.URL)
@@ -32,7 +35,32 @@ func (p Patient) postgres(ctx context.Context, _ bool) Finding {
 		return refused(check, err)
 	}
 	defer database.Close()
-	return p.contents(ctx, database, where)
+	f := p.contents(ctx, database, where)
+	if f.Status != OK {
+		return f
+	}
+	if file := exposedFile(p.Config.Database.URL.Reveal()); file != "" {
+		return Finding{check, Warn, "other users can read " + file + ", which LILAC_DB_URL names", "chmod 600 " + file}
+	}
+	if standby {
+		return Finding{check, Warn, f.Message + ", but the server is read-only", "To start Lilac on it, promote it, or make it writable."}
+	}
+	return f
+}
+
+// exposedFile returns the first file of a URL with a key or passwords that other users can read, or "".
+// Programs with libpq refuse such a file.
+func exposedFile(databaseURL string) string {
+	address, err := url.Parse(databaseURL)
+	if err != nil || !osfile.HasModes {
+		return ""
+	}
+	for _, name := range []string{"sslkey", "passfile"} {
+		if file := address.Query().Get(name); file != "" && othersCanRead(file) {
+			return file
+		}
+	}
+	return ""
 }
 
 func (p Patient) location() config.Location {

@@ -1,6 +1,10 @@
 package doctor_test
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +38,17 @@ func TestADatabaseOnPostgres(t *testing.T) {
 	defer owner.Close()
 	check(t, look(url, false), doctor.OK, "PostgreSQL")
 	check(t, look(url, true), doctor.OK, "all rows and stored files are intact")
+	for mode, want := range map[fs.FileMode]doctor.Status{0o600: doctor.OK, 0o644: doctor.Warn} {
+		dir := t.TempDir()
+		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.WriteFile(filepath.Join(dir, "passwords"), nil, mode)); err != nil {
+			t.Fatal(err)
+		}
+		f := look(url+"&passfile="+filepath.Join(dir, "passwords"), false)
+		check(t, f, want, "")
+		if strings.Contains(f.Message, "other users can read ") != (want == doctor.Warn) {
+			t.Errorf("a file of passwords with mode %o: %q", mode, f.Message)
+		}
+	}
 	err = owner.Update(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec("INSERT INTO inbox (source, external_id, value, at, checksum) VALUES ('s', 'damaged one', '', 0, 7)")
 		return err
@@ -45,6 +60,9 @@ func TestADatabaseOnPostgres(t *testing.T) {
 	check(t, look(strings.Replace(url, "postgres@", "poor@", 1), false), doctor.Fail, "")
 	check(t, look(strings.Replace(url, "postgres@", "few@", 1), false), doctor.Fail, "may have 2 connections")
 	check(t, look(strings.Replace(url, "sslmode", "default_transaction_read_only=on&sslmode", 1), false), doctor.Fail, "read-only")
+	standby := s.StartStandby(t, s.Addr(), 0)
+	check(t, look(standby.URL("one"), false), doctor.Fail, "read-only")
+	check(t, look(standby.URL("one"), true), doctor.Fail, "damaged one")
 	s.Stop()
 	check(t, look(url, false), doctor.Fail, "cannot be reached")
 }
