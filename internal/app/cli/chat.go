@@ -318,7 +318,7 @@ func (t *talk) converse(ctx context.Context, signals <-chan os.Signal, lines <-c
 			})
 		case err := <-failed:
 			interrupted = false
-			t.note(err.Error())
+			t.note(fault.Plain(err))
 		case <-t.done:
 			interrupted = false
 		case line, ok := <-next:
@@ -370,7 +370,7 @@ func (t *talk) handleLine(ctx context.Context, line string) (leave bool) {
 		return true
 	case line == "/stop":
 		if err := t.server.Cancel(ctx, t.session, ""); err != nil && ctx.Err() == nil {
-			t.note(err.Error())
+			t.note(fault.Plain(err))
 		}
 		return false
 	case line == "/model" || strings.HasPrefix(line, "/model "):
@@ -388,7 +388,7 @@ func (t *talk) handleLine(ctx context.Context, line string) (leave bool) {
 		return true
 	}
 	if err != nil {
-		t.note(err.Error())
+		t.note(fault.Plain(err))
 		t.prompt()
 		return false
 	}

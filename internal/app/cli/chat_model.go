@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"lilac/internal/foundation/fault"
 )
 
 // model handles the line "/model [NAME [EFFORT]]": it shows or chooses the model of the
@@ -24,7 +26,7 @@ func (t *talk) model(ctx context.Context, args []string) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		t.note(err.Error())
+		t.note(fault.Plain(err))
 	case s.Model == "":
 		t.note("from the next answer on, the configured model answers")
 	default:
@@ -47,7 +49,7 @@ func (t *talk) showModels(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		t.note(err.Error())
+		t.note(fault.Plain(err))
 		return
 	}
 	t.note(fmt.Sprintf("the model is %s. To choose another one: /model NAME [EFFORT], or /model default", list.Default))

@@ -168,7 +168,7 @@ func (t *talk) finishLocked(p streamPayload, err error) {
 		return
 	}
 	if err != nil {
-		t.noteLocked(err.Error())
+		t.noteLocked(fault.Plain(err))
 	}
 	if t.terminal {
 		fmt.Fprint(t.cli.out, "› ")

@@ -119,7 +119,7 @@ func (c *cli) run(ctx context.Context, args []string) int {
 func (p *printer) printError(err error) {
 	found, more := config.Each(err)
 	for _, e := range found {
-		fmt.Fprintln(p.err, "lilac:", oneLine(p.secrets.Redact(e.Error())))
+		fmt.Fprintln(p.err, "lilac:", oneLine(p.secrets.Redact(fault.Plain(e))))
 	}
 	if more > 0 {
 		fmt.Fprintf(p.err, "lilac: %d more mistakes\n", more)

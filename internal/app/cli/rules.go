@@ -263,7 +263,7 @@ func (c *cli) readEvent(path string) (event.EnvEvent, error) {
 		return e, fault.New(fault.TooLarge, "The event is larger than 1 MiB.")
 	}
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return e, fault.New(fault.Invalid, "%s is not a valid event: %s.", path, err)
+		return e, fault.New(fault.Invalid, "%s is not a valid event: %s.", path, fault.Plain(err))
 	}
 	return e, nil
 }

@@ -178,7 +178,7 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, p Perform) error {
 	case p.WasHeld && bus.IsPermanent(err):
 		s.o.Logger.ErrorContext(ctx, "cannot handle an event that a rule held back", "rule", p.Rule.Name, "event_id", p.Event.ID, "error", err)
 		run = p.Run.withOutcome(OutcomeFailed)
-		run.Error = text.Truncate(err.Error(), maxRunError)
+		run.Error = text.Truncate(fault.Plain(err), maxRunError)
 	case err != nil:
 		return err
 	case run.Outcome == OutcomeNoSession:

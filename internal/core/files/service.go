@@ -83,7 +83,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			for _, src := range sources {
-				s.o.Intake.SetTrouble(src.id(), "files cannot be watched: "+err.Error())
+				s.o.Intake.SetTrouble(src.id(), "files cannot be watched: "+fault.Plain(err))
 			}
 			s.o.Logger.ErrorContext(ctx, "cannot watch files", "error", err)
 			select {

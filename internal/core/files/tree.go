@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"lilac/internal/foundation/fault"
 )
 
 const (
@@ -254,7 +256,7 @@ func (t *tree) walk(b *sourceFiles, p Pattern, dir string, tell bool) {
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.problem = "a directory cannot be read: " + err.Error()
+		b.problem = "a directory cannot be read: " + fault.Plain(err)
 	}
 }
 
@@ -300,7 +302,7 @@ func (t *tree) watchDir(b *sourceFiles, dir string) bool {
 	case errors.Is(err, fs.ErrNotExist):
 		return false
 	case err != nil:
-		b.problem = "a directory cannot be watched: " + err.Error()
+		b.problem = "a directory cannot be watched: " + fault.Plain(err)
 		return false
 	}
 	t.dirs[dir] = info

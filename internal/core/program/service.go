@@ -171,7 +171,7 @@ func (s *Service) supervise(ctx context.Context, source Source) {
 		}
 		failures++
 		pause := Pause(failures)
-		r.trouble(ctx, fmt.Sprintf("the program does not run: %s. It is started again every %s.", text.SingleLine(err.Error()), pause))
+		r.trouble(ctx, fmt.Sprintf("the program does not run: %s. It is started again every %s.", text.SingleLine(fault.Plain(err)), pause))
 		r.log.log(slog.LevelWarn, "a source ended and will be started again", "reason", err.Error(), "failures", failures, "pause", pause.String())
 		s.o.Sleep(ctx, pause)
 		if ctx.Err() != nil {

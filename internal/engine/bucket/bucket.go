@@ -227,5 +227,5 @@ func (b *Bucket) explain(what string, err error) error {
 			advice = " The bucket is in another region: set region in the address."
 		}
 	}
-	return fault.Wrap(kind, err, "Lilac cannot %s the bucket %s at %s: %s.%s", what, b.o.Address.Name, b.o.Address.Endpoint.Host, strings.TrimSuffix(err.Error(), "."), advice)
+	return fault.Wrap(kind, err, "Lilac cannot %s the bucket %s at %s: %s.%s", what, b.o.Address.Name, b.o.Address.Endpoint.Host, strings.TrimSuffix(fault.Plain(err), "."), advice)
 }

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/text"
 )
 
@@ -186,15 +187,17 @@ func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 			e.consumer, e.leaseUntil = "", 0
 			p.update = append(p.update, e)
 		default:
-			e.consumer, e.leaseUntil, e.reason = "", 0, text.Truncate(o.err.Error(), reasonMax)
-			outage := db.IsOutage(o.err)
+			reason, outage := text.Truncate(fault.Plain(o.err), reasonMax), db.IsOutage(o.err)
+			if !outage || reason != e.reason { // an outage may last, and is tried often
+				g.b.log.Warn("handler failed", "topic", g.name.topic, "group", g.name.name,
+					"event_id", e.rec.ID, "attempt", e.attempt, "error", o.err)
+			}
+			e.consumer, e.leaseUntil, e.reason = "", 0, reason
 			if !outage && e.attempt >= r.c.sub.MaxAttempts || bus.IsPermanent(o.err) {
 				p.deadLetters = append(p.deadLetters, e)
 				g.forget(e, now)
 				break
 			}
-			g.b.log.Warn("handler failed", "topic", g.name.topic, "group", g.name.name,
-				"event_id", e.rec.ID, "attempt", e.attempt, "error", o.err)
 			e.notBefore = now + r.c.sub.Backoff(e.attempt).Milliseconds()
 			if outage { // no attempt: the event is not at fault, however long it lasts
 				e.attempt--

@@ -100,16 +100,21 @@ type Error struct {
 	Err error
 }
 
-// Error returns the message and the cause. A message of complete sentences keeps its full
-// stop, and the cause does not look like a part of the command at its end.
+// Error returns the message and the cause, for the logs. [Plain] returns them for people.
 func (e *Error) Error() string {
-	switch {
-	case e.Err == nil:
+	if e.Err == nil {
 		return e.Message
-	case strings.HasSuffix(e.Message, "."), strings.Contains(e.Message, ". "):
-		return e.Message + " (" + e.Err.Error() + ")"
 	}
-	return e.Message + ": " + e.Err.Error()
+	return e.because(e.Err.Error())
+}
+
+// because adds a cause to the message. A message of complete sentences keeps its full stop, and
+// the cause does not look like a part of the command at its end.
+func (e *Error) because(cause string) string {
+	if strings.HasSuffix(e.Message, ".") || strings.Contains(e.Message, ". ") {
+		return e.Message + " (" + cause + ")"
+	}
+	return e.Message + ": " + cause
 }
 
 // Unwrap returns the cause.

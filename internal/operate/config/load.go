@@ -329,7 +329,7 @@ func (c reader) fileError(path string, err error) error {
 		}
 		return fault.New(fault.Invalid, "%s: %s.", path, message)
 	}
-	return fault.New(fault.Invalid, "%s: %s.", path, firstLine(err.Error()))
+	return fault.New(fault.Invalid, "%s: %s.", path, firstLine(fault.Plain(err)))
 }
 
 func firstLine(s string) string {

@@ -28,7 +28,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return Finding{check, Fail, "cannot open the database: " + err.Error(), asItsUser}
+		return Finding{check, Fail, "cannot open the database: " + fault.Plain(err), asItsUser}
 	case err != nil && running:
 		return Finding{
 			check, Warn, "there is none in " + p.Config.DataDir + ", though a server runs",
@@ -64,7 +64,7 @@ func (p Patient) contents(ctx context.Context, database *db.DB, where string) Fi
 	}
 	switch {
 	case err != nil:
-		return Finding{check, Fail, "cannot read the whole database: " + err.Error(), "Keep a copy of the data directory, and check the disk."}
+		return Finding{check, Fail, "cannot read the whole database: " + fault.Plain(err), "Keep a copy of the data directory, and check the disk."}
 	case len(bad) > 0:
 		return Finding{check, Fail, fmt.Sprintf("%d damaged rows or files; the first: %s", len(bad), bad[0]), "Keep a copy of the data directory, and restore a backup."}
 	case older && p.Deep:

@@ -74,7 +74,7 @@ func Broken(err error) []Finding {
 // no log that could have it.
 func says(err error) string {
 	if e := (*fault.Error)(nil); !errors.As(err, &e) && fault.KindOf(err) == fault.Internal {
-		return err.Error()
+		return fault.Plain(err)
 	}
 	return fault.ToWire(err).Message
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/osfile"
 	"lilac/internal/foundation/text"
 	"lilac/internal/operate/config"
@@ -139,7 +140,7 @@ func (p Patient) token() Finding {
 func (p Patient) disk() Finding {
 	disk, err := health.DiskAt(p.Config.DataDir)
 	if err != nil {
-		return Finding{"disk", Fail, err.Error(), "Choose another data directory."}
+		return Finding{"disk", Fail, fault.Plain(err), "Choose another data directory."}
 	}
 	message := fmt.Sprintf("%d MiB free in %s", disk.Free>>20, p.Config.DataDir)
 	switch {

@@ -13,6 +13,7 @@ import (
 	"lilac/internal/core/account"
 	"lilac/internal/core/pairing"
 	"lilac/internal/core/webhook"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/grant"
 	"lilac/internal/foundation/policy"
 	"lilac/internal/foundation/text"
@@ -67,7 +68,7 @@ func openAccounts(ctx context.Context, c *config.Config, server *client.Client) 
 	if server != nil {
 		found, err := client.Accounts{Client: server}.List(ctx)
 		if err != nil {
-			return Finding{check, Warn, "cannot list the accounts: " + err.Error(), "Try \"lilac accounts list\"."}
+			return Finding{check, Warn, "cannot list the accounts: " + fault.Plain(err), "Try \"lilac accounts list\"."}
 		}
 		how = append(how, peopleOf(found)...)
 	}
@@ -116,7 +117,7 @@ func (p Patient) openCallables(ctx context.Context) Finding {
 	}
 	tokens, err := p.Server.ToolTokens(ctx)
 	if err != nil {
-		return Finding{check, Warn, "cannot list the tokens: " + err.Error(), "Try \"lilac tools token list\"."}
+		return Finding{check, Warn, "cannot list the tokens: " + fault.Plain(err), "Try \"lilac tools token list\"."}
 	}
 	var names, all []string
 	for _, t := range tokens {
@@ -193,7 +194,7 @@ func openPairing(ctx context.Context, c *config.Config, server *client.Client) F
 	}
 	found, err := client.Pairings{Client: server}.List(ctx)
 	if err != nil {
-		return Finding{check, Warn, message + "; cannot list the approved ones: " + err.Error(), "Try \"lilac pairing list\"."}
+		return Finding{check, Warn, message + "; cannot list the approved ones: " + fault.Plain(err), "Try \"lilac pairing list\"."}
 	}
 	var approved []string
 	waiting := 0

@@ -191,7 +191,7 @@ func (s *service) follow(session, cursor string) {
 				return nil
 			})
 			if err != nil && client.NoServer(err) {
-				s.program.Send(Outage{Reason: err.Error()})
+				s.program.Send(Outage{Reason: fault.Plain(err)})
 				continue
 			}
 			if ctx.Err() == nil {

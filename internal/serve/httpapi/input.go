@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -71,11 +72,7 @@ func decodeError(err error) error {
 	var shape *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &shape):
-		name := shape.Field
-		if name == "" {
-			name = "The body"
-		}
-		f := fault.InvalidField(shape.Field, "%s must be of type %s, not %s.", name, jsonType(shape.Type.String()), shape.Value)
+		f := fault.InvalidField(shape.Field, "%s.", fault.WrongType(cmp.Or(shape.Field, "The body"), shape))
 		f.Err = err
 		return f
 	case errors.As(err, &syntax):
@@ -94,24 +91,6 @@ func decodeError(err error) error {
 		return f
 	}
 	return fault.Wrap(fault.Invalid, err, "The body does not have the form that this route takes. See /openapi.json.")
-}
-
-// jsonType names a Go type for people who write JSON.
-func jsonType(goType string) string {
-	switch {
-	case strings.HasPrefix(goType, "[]"):
-		return "list"
-	case strings.HasPrefix(goType, "int"):
-		return "whole number"
-	case goType == "bool":
-		return "boolean"
-	case strings.Contains(goType, "."), strings.HasPrefix(goType, "struct"):
-		if strings.HasSuffix(goType, "Queue") {
-			return "string"
-		}
-		return "object"
-	}
-	return goType
 }
 
 // Page size of lists.
