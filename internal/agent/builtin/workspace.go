@@ -131,7 +131,7 @@ func (w *workspace) explain(err error, name string) error {
 		return fault.Wrap(fault.Invalid, err, "%s is a link that leads in a circle.", name)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return fault.Wrap(fault.Invalid, err, "A name in %s is too long.", name)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case osfile.IsFull(err):
 		return fault.Wrap(fault.Unavailable, err, "There is no space left to write %s.", name)
 	case strings.Contains(err.Error(), "escapes from parent"):
 		return fault.Wrap(fault.Denied, err, "%s leads out of the workspace %s.", name, w.dir)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"syscall"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 )
 
 // IsEngineError reports whether an error comes from the engine, which may have ended
@@ -15,7 +15,7 @@ func IsEngineError(err error) bool { return isSQLiteError(err) || isPostgresErro
 
 // isFull reports whether the disk of the database is full.
 func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || isSQLiteFull(err) || isPostgresFull(err)
+	return osfile.IsFull(err) || isSQLiteFull(err) || isPostgresFull(err)
 }
 
 // IsOutage reports whether an error is a failure of the database itself, such as a full disk, a server that

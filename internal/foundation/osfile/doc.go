@@ -1,6 +1,6 @@
 // Package osfile hides how operating systems differ in file locks, owners, access
-// rights, free space, and limits, and replaces files as a whole. Errors of the standard library's error numbers
-// (syscall.ENOSPC and so on) exist on every system and are used directly.
+// rights, full disks, and limits, and replaces files as a whole. The other error numbers of the standard library
+// (syscall.EISDIR and so on) exist on every system and are used directly.
 package osfile
 
 import "errors"

@@ -172,3 +172,14 @@ func TestADirectoryOfThisUserIsWritableAndHasSpace(t *testing.T) {
 		t.Errorf("Space = %d, %v, want some free space", free, err)
 	}
 }
+
+func TestAFullDiskIsRecognized(t *testing.T) {
+	for _, err := range full {
+		if !osfile.IsFull(&fs.PathError{Op: "write", Path: "x", Err: err}) {
+			t.Errorf("%v is not recognized", err)
+		}
+	}
+	if osfile.IsFull(nil) || osfile.IsFull(fs.ErrPermission) {
+		t.Error("control: another error is a full disk")
+	}
+}

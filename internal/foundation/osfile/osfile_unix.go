@@ -30,6 +30,9 @@ func TryLock(f *os.File) error {
 // is being started has a copy of every open file until it calls exec.
 func Unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
+// IsFull reports whether an error means that there is no space left on a disk, or in a quota.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 // OpenDir opens a directory, but no symbolic link to one.
 func OpenDir(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)

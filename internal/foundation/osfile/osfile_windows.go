@@ -35,6 +35,12 @@ func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &at)
 }
 
+// IsFull reports whether an error means that there is no space left on a disk, or in a quota.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
+		errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
+}
+
 // OpenDir opens a directory, but no symbolic link to one.
 func OpenDir(path string) (*os.File, error) {
 	info, err := os.Lstat(path)

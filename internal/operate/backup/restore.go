@@ -16,7 +16,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
@@ -63,7 +62,7 @@ func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) 
 		for name := range made {
 			err = errors.Join(err, root.RemoveAll(name))
 		}
-		if errors.Is(err, syscall.ENOSPC) {
+		if osfile.IsFull(err) {
 			err = noRoomToRestore(err, m, dataDir)
 		}
 	}()

@@ -86,7 +86,7 @@ func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m
 		if err != nil {
 			err = errors.Join(err, os.Remove(file))
 		}
-		if errors.Is(err, syscall.ENOSPC) {
+		if osfile.IsFull(err) {
 			err = noRoom(err, dataDir, filepath.Dir(file))
 		}
 	}()

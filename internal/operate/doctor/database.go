@@ -15,6 +15,7 @@ import (
 	"lilac/internal/engine/longtext"
 	"lilac/internal/engine/sqlitebus"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/osfile"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
 )
@@ -133,7 +134,7 @@ func damaged(ctx context.Context, c *config.Config, database *db.DB) ([]string, 
 const asItsUser = "Run this as the user that the server runs as, and look at who owns the data directory."
 
 func adviceFor(err error) string {
-	if errors.Is(err, syscall.ENOSPC) {
+	if osfile.IsFull(err) {
 		return "Look again when there is room: whether anything is damaged cannot be told before."
 	}
 	if errors.Is(err, syscall.EROFS) {
