@@ -39,13 +39,16 @@ func (w planWriter) write(p *plan) error {
 			break
 		}
 		err = fmt.Errorf("write deliveries: %w", err)
+		first := w.lastError() == nil
 		w.setError(err)
 		if w.allStopping() {
 			close(w.gaveUp)
 			w.undo(p)
 			return err
 		}
-		w.b.log.Error("cannot write deliveries; retrying", "topic", w.name.topic, "group", w.name.name, "error", err)
+		if first { // log once, not at every retry
+			w.b.log.Error("cannot write deliveries; retrying", "topic", w.name.topic, "group", w.name.name, "error", err)
+		}
 		select {
 		case <-time.After(writeRetry):
 		case <-w.stop:
