@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -246,19 +245,10 @@ func (c *cli) readTestEvent(path string) (event.EnvEvent, error) {
 // readEvent reads an event from a file.
 func (c *cli) readEvent(path string) (event.EnvEvent, error) {
 	var e event.EnvEvent
-	in := c.in
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return e, fault.Wrap(fault.Invalid, err, "The file %s cannot be read", path)
-		}
-		defer f.Close()
-		in = f
-	}
-	raw, err := io.ReadAll(io.LimitReader(in, maxEventFile+1))
+	raw, err := c.readFile(path, maxEventFile+1)
 	switch {
 	case err != nil:
-		return e, fault.Wrap(fault.Invalid, err, "The event cannot be read")
+		return e, err
 	case len(raw) > maxEventFile:
 		return e, fault.New(fault.TooLarge, "The event is larger than 1 MiB.")
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -118,20 +117,8 @@ func (c *cli) readSecret(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	in := c.in
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return "", fault.Wrap(fault.Invalid, err, "The file %s cannot be read", path)
-		}
-		defer file.Close()
-		in = file
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxSecretFile))
-	if err != nil {
-		return "", fault.Wrap(fault.Invalid, err, "The file %s cannot be read", path)
-	}
-	return strings.TrimSpace(string(data)), nil
+	data, err := c.readFile(path, maxSecretFile)
+	return strings.TrimSpace(string(data)), err
 }
 
 // setUp asks for the answers that the flags do not give, and applies them.

@@ -128,6 +128,15 @@ func (l *locator) addressOf(cfg *config.Config) (string, error) {
 }
 
 func (c *cli) readBody(path string, limit int64) ([]byte, error) {
+	body, err := c.readFile(path, limit+1)
+	if err == nil && int64(len(body)) > limit {
+		return nil, fault.New(fault.TooLarge, "The body is larger than the webhook's limit of %d bytes.", limit)
+	}
+	return body, err
+}
+
+// readFile reads at most limit bytes of a file, or of standard input for "-".
+func (c *cli) readFile(path string, limit int64) ([]byte, error) {
 	in := c.in
 	if path != "-" {
 		f, err := os.Open(path)
@@ -137,14 +146,11 @@ func (c *cli) readBody(path string, limit int64) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	body, err := io.ReadAll(io.LimitReader(in, limit+1))
-	switch {
-	case err != nil:
-		return nil, fault.Wrap(fault.Invalid, err, "The body cannot be read")
-	case int64(len(body)) > limit:
-		return nil, fault.New(fault.TooLarge, "The body is larger than the webhook's limit of %d bytes.", limit)
+	data, err := io.ReadAll(io.LimitReader(in, limit))
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "The file %s cannot be read", path)
 	}
-	return body, nil
+	return data, nil
 }
 
 func (p *printer) printCurl(url string, header http.Header, file string) error {

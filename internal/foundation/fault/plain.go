@@ -39,19 +39,16 @@ func Plain(err error) string {
 // plainCause returns the text of an error of the standard library for people, or "" for other errors.
 func plainCause(err error) string {
 	switch e := err.(type) {
-	case *url.Error:
-		return Plain(e.Err)
+	case *url.Error, *os.SyscallError:
+		return Plain(errors.Unwrap(err))
 	case *net.OpError:
-		if e.Addr == nil {
-			return Plain(e.Err)
+		cause := Plain(e.Err)
+		if e.Addr != nil {
+			cause = e.Addr.String() + ": " + cause
 		}
-		return e.Addr.String() + ": " + Plain(e.Err)
-	case *net.DNSError:
-		return e.Name + ": " + e.Err
+		return cause
 	case *fs.PathError:
 		return e.Path + ": " + Plain(e.Err)
-	case *os.SyscallError:
-		return Plain(e.Err)
 	case *json.UnmarshalTypeError:
 		return WrongType(cmp.Or(e.Field, "it"), e)
 	case *json.SyntaxError:
@@ -71,7 +68,7 @@ func plainCause(err error) string {
 
 // WrongType says which type of JSON a field must have, and which it has.
 func WrongType(field string, e *json.UnmarshalTypeError) string {
-	return fmt.Sprintf("%s must be of type %s, not %s", field, jsonType(e.Type.Kind()), e.Value)
+	return field + " must be of type " + jsonType(e.Type.Kind()) + ", not " + e.Value
 }
 
 // jsonType names a kind of Go type for people who write JSON.

@@ -40,7 +40,7 @@ func TestPlainDoesNotSpeakGo(t *testing.T) {
 		"a connection":           {refused, "127.0.0.1:1: connection refused"},
 		"in a message":           {fault.Wrap(fault.Unavailable, refused, "No server answers at 127.0.0.1:1. Start one."), "No server answers at 127.0.0.1:1. Start one. (connection refused)"},
 		"a port":                 {noPort, "address 99999: invalid port"},
-		"a name":                 {&net.OpError{Op: "dial", Err: &net.DNSError{Name: "db", Err: "no such host", Server: "127.0.0.53:53"}}, "db: no such host"},
+		"a name":                 {&net.OpError{Op: "dial", Err: &net.DNSError{Name: "db", Err: "no such host"}}, "lookup db: no such host"},
 		"a limit":                {tooLate, "it took too long"},
 		"a type":                 {parse(`{"title": 5}`), "title must be of type string, not number"},
 		"the type of all":        {parse(`[]`), "it must be of type object, not array"},
