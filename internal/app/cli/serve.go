@@ -35,8 +35,8 @@ func serveCommand(c *cli) *cobra.Command {
 		Long: "Runs everything in one process until Ctrl-C or SIGTERM. A second signal stops the process\n" +
 			"immediately. The first line on standard output is a login link for the page, valid for one login;\n" +
 			"\"lilac login\" prints another one. SIGHUP, or a change of the configuration file, applies the\n" +
-			"settings that can change without a restart, and logs the others. Closing the terminal stops the\n" +
-			"server, unless it was started with nohup.",
+			"settings that can change without a restart, and logs the others. Without nohup, the server\n" +
+			"stops when its terminal is closed.",
 		Example: "  lilac serve\n  lilac serve --addr 127.0.0.1:8000 --data /var/lib/lilac\n  LILAC_MODEL=openai/gpt-5.4 lilac serve",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,7 +61,9 @@ func serveCommand(c *cli) *cobra.Command {
 			defer closeTracer(tracer)
 			ctx, stop := c.stopOnSignal(cmd.Context())
 			defer stop()
-			reload := onHangUp(ctx, stop)
+			reload := make(chan os.Signal, 1) // one pending signal is enough: a reload reads the newest file
+			signal.Notify(reload, syscall.SIGHUP)
+			defer signal.Stop(reload)
 			err = app.Run(ctx, app.Options{
 				Config: cfg, Warnings: c.warnings, Stdout: c.out, Logger: logger, Version: c.versionString(),
 				Load: c.read, LoadProposed: c.propose, CanRestart: canRestart, Reload: reload, Level: level, Secrets: secrets,
@@ -72,7 +74,8 @@ func serveCommand(c *cli) *cobra.Command {
 			}
 			closeTracer(tracer)
 			c.closeLossy()
-			signal.Reset(syscall.SIGHUP) // under nohup, the new process ignores it again
+			stop()
+			signal.Stop(reload) // under nohup, the new process ignores SIGHUP again
 			return startAgain()
 		},
 	}
@@ -146,22 +149,37 @@ func (c *cli) closeLossy() {
 // and others send a signal to the process and to its group. People take longer.
 const sameSignal = 200 * time.Millisecond
 
-// stopOnSignal returns a context that ends at the first Ctrl-C or SIGTERM. The
+// closing is the longest time between the SIGHUP of a shell whose terminal is closed, and the end of
+// that terminal: some terminals signal their shell first, and the shell signals its jobs.
+const closing = 300 * time.Millisecond
+
+// stopOnSignal returns a context that ends at the first Ctrl-C or SIGTERM, and when the terminal is closed
+// in which the server was started without nohup: nobody wants a server that runs on unseen. The
 // second one ends the process immediately, like a crash, which loses nothing that
 // was accepted.
 func (c *cli) stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2) // the second must not be dropped
+	if !signal.Ignored(syscall.SIGHUP) && hasTerminal() {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-			return
+		for ctx.Err() == nil {
+			select {
+			case s := <-signals:
+				if s == syscall.SIGHUP {
+					time.Sleep(closing)
+					if hasTerminal() {
+						continue // it only reloads
+					}
+				}
+				cancel()
+			case <-ctx.Done():
+				return
+			}
 		}
-		for first := time.Now(); time.Since(first) < sameSignal; {
-			<-signals
+		for first := time.Now(); <-signals == syscall.SIGHUP || time.Since(first) < sameSignal; {
 		}
 		fmt.Fprintln(c.err, "lilac: stopping immediately after the second signal; running requests resume at the next start")
 		c.closeLossy()
@@ -171,4 +189,13 @@ func (c *cli) stopOnSignal(ctx context.Context) (context.Context, context.Cancel
 		signal.Stop(signals)
 		cancel()
 	}
+}
+
+// hasTerminal reports whether the process has a controlling terminal.
+func hasTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err == nil {
+		_ = tty.Close()
+	}
+	return err == nil
 }

@@ -153,17 +153,16 @@ func (s *setupRun) ask(ctx context.Context) error {
 			if err == nil && ok && ctx.Err() == nil {
 				err = s.apply(ctx, answers, q)
 			}
-			again := false
 			if err != nil && ctx.Err() == nil {
 				s.printError(err)
-				again = q.yes("Try this step again?", true)
+				if q.yes("Try this step again?", true) {
+					continue
+				}
 			}
 			if ctx.Err() != nil {
 				return fault.New(fault.Cancelled, "The setup was stopped. What it has written stays.")
 			}
-			if !again {
-				break
-			}
+			break
 		}
 	}
 	fmt.Fprintln(s.out, "\nStart the server with \"lilac serve\", or diagnose problems with \"lilac doctor\".")
