@@ -154,9 +154,9 @@ const sameSignal = 200 * time.Millisecond
 const closing = 300 * time.Millisecond
 
 // stopOnSignal returns a context that ends at the first Ctrl-C or SIGTERM, and when the terminal is closed
-// in which the server was started without nohup: nobody wants a server that runs on unseen. The
-// second one ends the process immediately, like a crash, which loses nothing that
-// was accepted.
+// in which the server was started without nohup: nobody wants a server that runs on unseen. It must be
+// called before anything else handles SIGHUP. The second Ctrl-C or SIGTERM ends the process immediately,
+// like a crash, which loses nothing that was accepted.
 func (c *cli) stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2) // the second must not be dropped
@@ -180,6 +180,7 @@ func (c *cli) stopOnSignal(ctx context.Context) (context.Context, context.Cancel
 			}
 		}
 		for first := time.Now(); <-signals == syscall.SIGHUP || time.Since(first) < sameSignal; {
+			// A terminal that closes may send several SIGHUPs.
 		}
 		fmt.Fprintln(c.err, "lilac: stopping immediately after the second signal; running requests resume at the next start")
 		c.closeLossy()

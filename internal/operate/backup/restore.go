@@ -141,7 +141,7 @@ func read(ctx context.Context, file string, use func(name string, r io.Reader) e
 	packed := bufio.NewReader(f)
 	zip, err := gzip.NewReader(packed)
 	if err != nil {
-		return m, damaged(file, "it does not begin like one (%v)", err)
+		return m, damaged(file, "it does not begin like one (%s)", fault.Plain(err))
 	}
 	zip.Multistream(false) // otherwise, data in further gzip streams would be skipped
 	in := tar.NewReader(zip)
