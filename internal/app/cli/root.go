@@ -140,7 +140,7 @@ func (c *cli) root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fault.New(fault.Invalid, "%s (see %s --help)", err, cmd.CommandPath())
+		return fault.New(fault.Invalid, "%s (see %s --help)", fault.Plain(err), cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.file, "config", "", "configuration `file` (default ~/.lilac/config.yaml, or LILAC_CONFIG)")

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -47,6 +48,8 @@ func plainCause(err error) string {
 			cause = e.Addr.String() + ": " + cause
 		}
 		return cause
+	case *strconv.NumError:
+		return "it is not a number, or too large"
 	case *fs.PathError:
 		return e.Path + ": " + Plain(e.Err)
 	case *json.UnmarshalTypeError:

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ func TestPlainDoesNotSpeakGo(t *testing.T) {
 	_, missing := os.Open("/does/not/exist")
 	_, refused := http.Get("http://127.0.0.1:1/x")
 	_, noPort := net.Dial("tcp", "127.0.0.1:99999")
+	_, noNumber := strconv.Atoi("x")
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	r, err := http.NewRequestWithContext(late, "GET", "http://127.0.0.1:1/x", nil)
@@ -41,6 +43,7 @@ func TestPlainDoesNotSpeakGo(t *testing.T) {
 		"in a message":           {fault.Wrap(fault.Unavailable, refused, "No server answers at 127.0.0.1:1. Start one."), "No server answers at 127.0.0.1:1. Start one. (connection refused)"},
 		"a port":                 {noPort, "address 99999: invalid port"},
 		"a name":                 {&net.OpError{Op: "dial", Err: &net.DNSError{Name: "db", Err: "no such host"}}, "lookup db: no such host"},
+		"a number":               {noNumber, "it is not a number, or too large"},
 		"a limit":                {tooLate, "it took too long"},
 		"a type":                 {parse(`{"title": 5}`), "title must be of type string, not number"},
 		"the type of all":        {parse(`[]`), "it must be of type object, not array"},

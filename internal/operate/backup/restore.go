@@ -155,7 +155,7 @@ func read(ctx context.Context, file string, use func(name string, r io.Reader) e
 		case errors.Is(err, io.EOF):
 			return m, damaged(file, "it has no manifest; it was not finished")
 		case err != nil:
-			return m, damaged(file, "it breaks off after %d files (%v)", len(seen), err)
+			return m, damaged(file, "it breaks off after %d files (%s)", len(seen), fault.Plain(err))
 		case head.Name == manifestName:
 			err := finish(file, zip, in, seen, &m)
 			if _, more := packed.Peek(1); err == nil && !errors.Is(more, io.EOF) {
@@ -171,7 +171,7 @@ func read(ctx context.Context, file string, use func(name string, r io.Reader) e
 			return m, err
 		}
 		if _, err := io.Copy(io.Discard, counted); err != nil {
-			return m, damaged(file, "%s cannot be read (%v)", head.Name, err)
+			return m, damaged(file, "%s cannot be read (%s)", head.Name, fault.Plain(err))
 		}
 		seen = append(seen, Entry{Name: head.Name, Size: counted.n, SHA256: hex.EncodeToString(sum.Sum(nil))})
 	}
@@ -202,13 +202,13 @@ func (c *counter) Read(p []byte) (int, error) {
 func finish(file string, zip *gzip.Reader, in *tar.Reader, seen []Entry, m *Manifest) error {
 	data, err := io.ReadAll(io.LimitReader(in, maxManifest))
 	if err != nil {
-		return damaged(file, "its manifest cannot be read (%v)", err)
+		return damaged(file, "its manifest cannot be read (%s)", fault.Plain(err))
 	}
 	if more, _ := io.CopyN(io.Discard, in, 1); more > 0 {
 		return damaged(file, "its manifest is larger than %d MiB", maxManifest>>20)
 	}
 	if err := json.Unmarshal(data, m); err != nil {
-		return damaged(file, "its manifest is no JSON (%v)", err)
+		return damaged(file, "its manifest is no JSON (%s)", fault.Plain(err))
 	}
 	if m.Format > formatVersion {
 		return fault.New(fault.Conflict, "%s was made by a newer Lilac (%s). Restore it with that one.", file, m.Version)
@@ -217,7 +217,7 @@ func finish(file string, zip *gzip.Reader, in *tar.Reader, seen []Entry, m *Mani
 		return damaged(file, "something follows its manifest")
 	}
 	if _, err := io.Copy(io.Discard, zip); err != nil { // read to the end to verify the checksum
-		return damaged(file, "its end is damaged (%v)", err)
+		return damaged(file, "its end is damaged (%s)", fault.Plain(err))
 	}
 	if len(seen) != len(m.Entries) || len(seen) == 0 || seen[0].Name != db.FileName {
 		return damaged(file, "it holds %d files and should hold %d", len(seen), len(m.Entries))
