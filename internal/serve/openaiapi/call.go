@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+
+	"lilac/internal/foundation/fault"
 )
 
 // question has what a call of either API asks. field and formatField name its parameters.
@@ -64,7 +66,7 @@ func (h *Handler) answer(ctx context.Context, c *call, s sink) (out outcome, err
 		s.text = silent.text
 	}
 	if c.model.Plain {
-		out.text, out.usage, out.err = h.o.Plain(ctx, c.surface, c.instructions, c.opening())
+		out = h.plain(ctx, c)
 	} else {
 		out, err = h.follow(ctx, c.run, s)
 	}
@@ -75,4 +77,16 @@ func (h *Handler) answer(ctx context.Context, c *call, s sink) (out outcome, err
 		err = text(out.text)
 	}
 	return out, err
+}
+
+// plain asks the model without the agent. A stop of Lilac ends the call.
+func (h *Handler) plain(ctx context.Context, c *call) (out outcome) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.o.Stopping, cancel)()
+	out.text, out.usage, out.err = h.o.Plain(ctx, c.surface, c.instructions, c.opening())
+	if out.err != nil && h.o.Stopping.Err() != nil {
+		out.err = fault.New(fault.Unavailable, "Lilac is restarting. Send the request again.")
+	}
+	return out
 }

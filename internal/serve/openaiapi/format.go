@@ -19,6 +19,9 @@ type format struct {
 	Chat   *format         `json:"json_schema,omitempty"`
 }
 
+// maxSchema bounds the schema in a prompt, in bytes.
+const maxSchema = 256 << 10
+
 // demand adds a format to the prompt, and reports whether it is JSON. The agent works in steps and may
 // write between them, so a model's own mode for JSON does not fit: the prompt asks for the format, and the
 // client gets the JSON in the answer alone.
@@ -30,7 +33,11 @@ func (c *conversation) demand(f *format, field string) (bool, error) {
 		return false, fault.InvalidField(field, "Answers are texts or JSON; the format %q is not supported.", f.Type)
 	}
 	c.prompt += "\n\n(A program reads your answer. End with one JSON object, and write nothing after it."
-	if schema := cmp.Or(f.Chat, f).Schema; len(schema) > 0 {
+	schema := cmp.Or(f.Chat, f).Schema
+	if len(schema) > maxSchema {
+		return false, fault.InvalidField(field, "The JSON Schema has more than %d bytes.", maxSchema)
+	}
+	if len(schema) > 0 {
 		c.prompt += " It must match this JSON Schema: " + string(schema)
 	}
 	c.prompt += ")"
