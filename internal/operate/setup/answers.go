@@ -220,7 +220,7 @@ func (m *Model) changes(files Files) ([]Change, error) {
 		case value == "" || !headerForm.MatchString(name):
 			return nil, fault.InvalidField("headers", "Enter each header on a line of its own, in the form NAME: VALUE.")
 		default:
-			stored := secretName(m.Provider, name)
+			stored := secretName(m.Provider, "HEADER_"+name) // a header may be called api-key
 			files.Secrets[stored] = config.Secret(value)
 			changes = append(changes, Change{append(at("headers"), name), "${" + stored + "}"})
 		}

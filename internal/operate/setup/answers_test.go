@@ -57,10 +57,10 @@ func TestAnswersBecomeAConfiguration(t *testing.T) {
 			secrets: map[string]config.Secret{}, model: "ollama/qwen3",
 		},
 		"a gateway with headers of its own": {
-			answers: Answers{Model: &Model{Provider: "portkey", Name: "gpt-5.4", BaseURL: "http://127.0.0.1:8787/v1", Key: "sk-1", Headers: "x-portkey-provider: azure-openai\n\nx-portkey-api-key:a:b \n"}},
+			answers: Answers{Model: &Model{Provider: "portkey", Name: "gpt-5.4", BaseURL: "http://127.0.0.1:8787/v1", Key: "sk-1", Headers: "x-portkey-provider: azure-openai\n\napi-key:a:b \n"}},
 			want: "providers:\n  portkey:\n    type: openai\n    baseURL: http://127.0.0.1:8787/v1\n    apiKey: ${PORTKEY_API_KEY}\n    headers:\n" +
-				"      x-portkey-provider: ${PORTKEY_X_PORTKEY_PROVIDER}\n      x-portkey-api-key: ${PORTKEY_X_PORTKEY_API_KEY}\n\nmodel: portkey/gpt-5.4\n",
-			secrets: map[string]config.Secret{"PORTKEY_API_KEY": "sk-1", "PORTKEY_X_PORTKEY_PROVIDER": "azure-openai", "PORTKEY_X_PORTKEY_API_KEY": "a:b"}, model: "portkey/gpt-5.4",
+				"      x-portkey-provider: ${PORTKEY_HEADER_X_PORTKEY_PROVIDER}\n      api-key: ${PORTKEY_HEADER_API_KEY}\n\nmodel: portkey/gpt-5.4\n",
+			secrets: map[string]config.Secret{"PORTKEY_API_KEY": "sk-1", "PORTKEY_HEADER_X_PORTKEY_PROVIDER": "azure-openai", "PORTKEY_HEADER_API_KEY": "a:b"}, model: "portkey/gpt-5.4",
 		},
 		"the demo again": {
 			before: "model: ollama/x\nproviders: {ollama: {type: openai, baseURL: \"http://127.0.0.1:1/v1\"}}\n", answers: Answers{Model: &Model{Provider: "demo"}},
