@@ -153,7 +153,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, rt *route) (*http.
 	case rt.class != needsMetricsToken || !g.hasMetricsToken(r):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="lilac"`)
 		message := "A token is required. Send it in the header Authorization: Bearer, or open the login link that the server printed."
-		if _, sent := bearer(r); sent {
+		if _, sent := g.bearer(r); sent {
 			message = "This token is not the operator's. Tokens of v1.tokens are for addresses that begin with /v1: the base URL of such a program ends with /v1."
 		}
 		return nil, &fault.Error{Kind: fault.Unauthenticated, Code: "token_required", Message: message}
