@@ -40,7 +40,7 @@ type OIDCUser struct {
 type OIDCAllow struct {
 	Emails  []string `json:"emails,omitempty" jsonschema:"Verified e-mail addresses."`
 	Domains []string `json:"domains,omitempty" jsonschema:"Domains of verified e-mail addresses, without @."`
-	Groups  []string `json:"groups,omitempty" jsonschema:"Groups in the claim groups of the provider."`
+	Groups  []string `json:"groups,omitempty" jsonschema:"Groups that the provider names in the claim of accounts.oidc.groupsClaim."`
 }
 
 // On reports whether there is a provider.
