@@ -410,7 +410,10 @@ func TestConsumedListsRulesTimesAndCalls(t *testing.T) {
 				return err
 			}
 		}
-		return s.Usage.AddCall(tx, session.PurposeTitle, "s", "c/d", chat.Usage{OutputTokens: 2, CostMicros: 3})
+		return errors.Join(
+			s.Usage.AddCall(tx, session.PurposeProgram, "v1-ide", "c/d", chat.Usage{OutputTokens: 1}),
+			s.Usage.AddCall(tx, session.PurposeTitle, "s", "c/d", chat.Usage{OutputTokens: 2, CostMicros: 3}),
+		)
 	})
 	list := func() (got []session.Consumed) {
 		if err := read(t, d, func(q db.Queryer) (err error) { got, err = s.Requests.Consumed(q, at-10, 10); return err }); err != nil {
@@ -422,6 +425,7 @@ func TestConsumedListsRulesTimesAndCalls(t *testing.T) {
 		{CreatedAt: at - 10, Model: "a/b", Client: "web", SessionID: "s", Usage: chat.Usage{InputTokens: 1}},
 		{CreatedAt: at - 10, Model: "a/b", Client: "web", SessionID: "s", Rule: "ci rule:s:m0", TookMs: 7, Usage: chat.Usage{InputTokens: 1}},
 		{CreatedAt: at, Model: "c/d", SessionID: "s", Purpose: session.PurposeTitle, Usage: chat.Usage{OutputTokens: 2, CostMicros: 3}},
+		{CreatedAt: at, Model: "c/d", Client: "v1-ide", Purpose: session.PurposeProgram, Usage: chat.Usage{OutputTokens: 1}},
 	}
 	if diff := cmp.Diff(want, list()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -66,14 +66,19 @@ func (Usage) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
 	return wrap("count for the session", err)
 }
 
-// AddCall stores what a call of a model without a request used, for a purpose of [session.Consumed].
+// AddCall stores what a call of a model without a request used, for a purpose of [session.Consumed]. That of a
+// program has a client instead of a session.
 func (Usage) AddCall(tx *db.Tx, purpose, sessionID, model string, used chat.Usage) error {
 	raw, err := json.Marshal(used)
 	if err != nil {
 		return wrap("encode usage", err)
 	}
-	_, err = tx.Exec(`INSERT INTO usage_calls (at, purpose, session_id, client, model, usage) VALUES (?, ?, ?, COALESCE((SELECT client FROM sessions WHERE id = ?), ''), ?, ?)`,
-		tx.Now().UnixMilli(), purpose, sessionID, sessionID, model, raw)
+	client := ""
+	if purpose == session.PurposeProgram {
+		client, sessionID = sessionID, ""
+	}
+	_, err = tx.Exec(`INSERT INTO usage_calls (at, purpose, session_id, client, model, usage) VALUES (?, ?, ?, COALESCE((SELECT client FROM sessions WHERE id = ?), ?), ?, ?)`,
+		tx.Now().UnixMilli(), purpose, sessionID, sessionID, client, model, raw)
 	return wrap("count call", err)
 }
 
