@@ -88,12 +88,12 @@ func (c checker) checkBus() error {
 	b := c.Bus
 	if b.URL == "" {
 		if b.PasswordFile+b.SentinelPasswordFile+b.CAFile+b.CertFile+b.KeyFile != "" {
-			return fault.InvalidField("bus.url", "The files of bus are for Redis, but bus.url is not set.")
+			return fault.InvalidField("bus.url", "The files under bus are for Redis, but bus.url is not set. Set it, or remove them.")
 		}
 		return nil
 	}
-	scheme, _, _ := strings.Cut(b.URL.Reveal(), "://")
-	if !slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, scheme) {
+	scheme, _, ok := strings.Cut(b.URL.Reveal(), "://")
+	if !ok || !slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, scheme) {
 		return fault.InvalidField("bus.url", "The bus %q is unknown; use redis://host:6379, rediss://host:6379, or unix:///path/of/the/socket, or leave it out: events are in the database (database.url).", b.URL)
 	}
 	u, err := url.Parse(b.URL.Reveal())

@@ -186,6 +186,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"redis password file", "bus: {url: \"redis://localhost\", passwordFile: /nonexistent}", nil, "cannot be read"},
 		{"redis settings without redis", "bus: {caFile: /nonexistent}", nil, "are for Redis"},
 		{"other bus", "bus: {url: \"kafka:\"}", nil, "unknown"},
+		{"a scheme alone", "bus: {url: unix}", nil, "is unknown; use redis://"},
 		{"model without provider", "model: gpt", nil, "provider/model"},
 		{"unknown provider", "model: antropic/claude", nil, `did you mean "anthropic"?`},
 		{"no key", "model: openai/gpt-5", nil, "set OPENAI_API_KEY or providers.openai.apiKey."},
