@@ -79,12 +79,22 @@ func (h *Handler) answer(ctx context.Context, c *call, s sink) (out outcome, err
 	return out, err
 }
 
-// plain asks the model without the agent. A stop of Lilac ends the call.
+// maxPlain bounds the calls of the model without the agent that run at once: the limits of the day do not
+// know yet what these will use.
+const maxPlain = 8
+
+// plain asks the model without the agent, when fewer than maxPlain calls run. A stop of Lilac ends the call.
 func (h *Handler) plain(ctx context.Context, c *call) (out outcome) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.o.Stopping, cancel)()
-	out.text, out.usage, out.err = h.o.Plain(ctx, c.surface, c.instructions, c.opening())
+	select {
+	case h.plainCalls <- struct{}{}:
+		defer func() { <-h.plainCalls }()
+		out.text, out.usage, out.err = h.o.Plain(ctx, c.surface, c.instructions, c.opening())
+	case <-ctx.Done():
+		out.err = context.Cause(ctx)
+	}
 	if out.err != nil && h.o.Stopping.Err() != nil {
 		out.err = fault.New(fault.Unavailable, "Lilac is restarting. Send the request again.")
 	}

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lilac/internal/foundation/chat"
@@ -16,7 +18,7 @@ import (
 // each call.
 func plainWorld(t *testing.T) (h *Handler, asked chan struct{}, stop context.CancelFunc) {
 	t.Helper()
-	asked = make(chan struct{}, 1)
+	asked = make(chan struct{}, 2*maxPlain)
 	stopping, stop := context.WithCancel(t.Context())
 	return New(Options{
 		Now: time.Now, Stopping: stopping, Logger: slog.New(slog.DiscardHandler),
@@ -48,6 +50,27 @@ func TestAStopEndsACallOfThePlainModel(t *testing.T) {
 	if w := askPlain(h, ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "restarting") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+}
+
+// Otherwise, many calls at once could use more than the limits of the day allow.
+func TestFewCallsOfThePlainModelRunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, asked, stop := plainWorld(t)
+		var ended sync.WaitGroup
+		for range maxPlain + 1 {
+			ended.Go(func() {
+				if w := askPlain(h, ""); w.Code != http.StatusServiceUnavailable {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		if len(asked) != maxPlain {
+			t.Errorf("%d calls run, want %d", len(asked), maxPlain)
+		}
+		stop()
+		ended.Wait()
+	})
 }
 
 // The schema becomes a part of the prompt.

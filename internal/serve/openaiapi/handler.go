@@ -97,6 +97,8 @@ type Handler struct {
 	o       Options
 	mux     *http.ServeMux
 	started int64
+	// plainCalls holds a value for each call of the plain model that runs.
+	plainCalls chan struct{}
 }
 
 // New returns a handler of all paths below /v1/.
@@ -107,7 +109,7 @@ func New(o Options) *Handler {
 	if o.Stopping == nil {
 		o.Stopping = context.Background()
 	}
-	h := &Handler{o: o, mux: http.NewServeMux(), started: o.Now().Unix()}
+	h := &Handler{o: o, mux: http.NewServeMux(), started: o.Now().Unix(), plainCalls: make(chan struct{}, maxPlain)}
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request, Client) error{
 		"POST /v1/chat/completions": h.chat,
 		"POST /v1/responses":        h.responses,
