@@ -9,7 +9,7 @@
 //
 // Every request must name an allowed host and must not come from another site's
 // page, on every method (guard.go, package origin); pages of listed sites may use
-// /v1 with a token (crossorigin.go). The class of the route says
+// /v1 and /mcp with a token (crossorigin.go). The class of the route says
 // whether the operator's token is needed as well, as a bearer token or as the
 // page's cookie. Request bodies are decoded strictly. Handlers return errors;
 // [errorWriter] is the only code that writes and logs them, always as
