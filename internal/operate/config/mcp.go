@@ -45,7 +45,7 @@ func (c checker) checkMCP() error {
 		switch server, tool, ok := SplitMCP(id); {
 		case !ok:
 			found = append(found, fault.InvalidField(field, "%q is not a tool of an MCP server that can be pinned: use mcp.SERVER.TOOL, with a tool whose name has only letters, digits, _ and -, and at most 64 characters with its server.", id))
-		case !slices.Contains(MCPNames(c.MCPServers), server):
+		case !slices.Contains(MCPNames(c.MCPServers), server) && !c.unreadable("mcpServers"):
 			found = append(found, fault.InvalidField(field, "There is no MCP server %q for the tool %s.%s", server, tool, fault.DidYouMean(server, MCPNames(c.MCPServers))))
 		}
 	}

@@ -72,7 +72,7 @@ func TestMistakesInMCPServersAreWarnings(t *testing.T) {
 }
 
 func TestABrokenMCPServerLeavesTheOthers(t *testing.T) {
-	c, warnings, err := loadText(t, "mcpServers: {good: {command: x}, my: {command: x}, my.server: {url: \"${UNSET}\"}, text: y, off: {disabled: true, url: \"${UNSET}\"}}", nil)
+	c, warnings, err := loadText(t, "mcp: {pin: [mcp.text.find]}\nmcpServers: {good: {command: x}, my: {command: x}, my.server: {url: \"${UNSET}\"}, text: y, off: {disabled: true, url: \"${UNSET}\"}}", nil)
 	if err != nil || len(warnings) != 3 {
 		t.Fatalf("%v, %v", warnings, err)
 	}
