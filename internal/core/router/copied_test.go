@@ -40,6 +40,29 @@ func TestACopyOfAMessageIsNotAnsweredTwice(t *testing.T) {
 	}
 }
 
+// The copy of a reply is none, and its text may lack the mention. It is answered as the message would have been,
+// also where the members of an active channel talk to each other.
+func TestACopyIsAnsweredWhateverItLacks(t *testing.T) {
+	for _, mode := range []router.Mode{router.Mention, router.Active} {
+		s := router.State{Requests: []router.Request{{ID: "r5"}}}
+		_, got := decided(s, router.Input{Event: router.Message{ID: "6", RequestID: "r6", CopyOf: "5", Mode: mode, FromBot: true, FromSelf: true}, Rules: rules}, at(0))
+		if diff := cmp.Diff([]router.Effect{router.Cancel{RequestID: "r5"}, forward(event.Prompt, "r6", "6")}, got); diff != "" {
+			t.Errorf("%s: -want +got\n%s", mode, diff)
+		}
+	}
+}
+
+// The verdict about a message is that about its copy: the message may be gone by then.
+func TestACopyTakesThePlaceOfAMessageThatTheGateJudges(t *testing.T) {
+	s := router.State{Gating: []string{"5"}}
+	s, _ = router.Decide(s, router.Input{Event: router.Message{ID: "6", RequestID: "r6", CopyOf: "5", Mode: router.Active, FromBot: true}, Rules: rules}, at(0))
+	s, _ = router.Decide(s, router.Input{Event: router.Deleted{ID: "5", RequestID: "r5"}, Rules: rules}, at(0))
+	_, got := decided(s, router.Input{Event: router.Gated{RequestID: fresh, Forward: true}, Rules: rules}, at(0))
+	if diff := cmp.Diff([]router.Effect{forward(event.Prompt, fresh, "6")}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // In a burst, the copy takes the place of the original.
 func TestACopyTakesThePlaceOfAMessageThatWaits(t *testing.T) {
 	s := router.State{}

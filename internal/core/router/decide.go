@@ -56,14 +56,8 @@ func (d *decision) emit(e Effect) { d.effects = append(d.effects, e) }
 
 func (d *decision) message(m Message) {
 	if m.CopyOf != "" {
-		// The program that posted the copy is about to delete the original. What waits is answered
-		// for the copy, and what runs goes on.
-		waiting, effects := len(d.Buffer)+len(d.Gating), len(d.effects)
-		d.delete(Deleted{m.CopyOf, strings.TrimSuffix(m.RequestID, m.ID) + m.CopyOf})
-		if len(d.Buffer)+len(d.Gating) == waiting && len(d.effects) == effects {
-			return
-		}
-		m.FromBot, m.FromSelf = false, false
+		d.replace(m)
+		return
 	}
 	if m.FromSelf || m.FromBot && !m.Programs || m.Claimed || m.FactsMissing && m.Mode != Direct {
 		return
@@ -104,6 +98,21 @@ func (d *decision) message(m Message) {
 		d.join(current.ID, event.Steer, m, true)
 	default:
 		d.join(current.ID, event.FollowUp, m, false)
+	}
+}
+
+// replace lets a copy take the place of a person's message, which the program that posted the copy is about
+// to delete. What waits is answered for the copy, and what runs goes on. The message has passed the rules, so
+// the copy need not: it is no reply, and its author is a program.
+func (d *decision) replace(m Message) {
+	for _, waiting := range [][]string{d.Buffer, d.Gating} {
+		if i := slices.Index(waiting, m.CopyOf); i >= 0 {
+			waiting[i] = m.ID
+		}
+	}
+	if original := strings.TrimSuffix(m.RequestID, m.ID) + m.CopyOf; d.starting(original) {
+		d.delete(Deleted{m.CopyOf, original})
+		d.prompt(m)
 	}
 }
 

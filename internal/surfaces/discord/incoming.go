@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"lilac/internal/core/surface"
@@ -29,8 +30,9 @@ type incoming struct {
 	updated bool
 	// inboxID identifies the delivery in the inbox.
 	inboxID string
-	// copied reports that a program may have posted it in place of a person's message.
-	copied bool
+	// copied is its own text if a program may have posted it in place of a person's message: such a
+	// program adds an embed to that of a reply.
+	copied string
 	// ancestors are messages of the reply chain that the cache lacked.
 	ancestors []surface.Message
 	nonce     string
@@ -73,7 +75,9 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 	}
 	in = &incoming{
 		m: r.convert.message(m), channel: channel, updated: updated, inboxID: m.ID, nonce: m.nonceText(),
-		copied: m.Type == messageDefault && m.WebhookID != "" && m.ApplicationID != "",
+	}
+	if m.Type == messageDefault && m.WebhookID != "" && m.ApplicationID != "" {
+		in.copied = strings.TrimSpace(m.Content)
 	}
 	if updated {
 		in.inboxID = m.ID + ":" + m.Edited

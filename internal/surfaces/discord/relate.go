@@ -14,7 +14,7 @@ const (
 	copyWithin    = 15_000
 	// maxBetween is how many earlier messages are compared.
 	maxBetween = 5
-	// maxMarks is the length of the marks around a text by which a program recognizes what it copies.
+	// maxMarks is the length of the marks before and behind a text by which a program recognizes what it copies.
 	maxMarks = 100
 )
 
@@ -31,7 +31,7 @@ func (r *recorder) relate(tx *db.Tx, in *incoming) error {
 	for i := range before {
 		b := &before[i]
 		switch age := in.m.CreatedAt - b.CreatedAt; {
-		case in.copied && !b.AuthorBot && age <= copyWithin && isCopy(in.m.Text, b.Text):
+		case in.facts.CopyOf == "" && !b.AuthorBot && age <= copyWithin && isCopy(in.copied, b.Text):
 			in.facts.CopyOf = b.ID
 		case i == 0 && b.AuthorID == in.m.AuthorID && age <= commentWithin && isWordless(b.Text):
 			in.m.ReplyTo, in.facts.ReplyToMessageID = b.ID, b.ID
@@ -43,7 +43,15 @@ func (r *recorder) relate(tx *db.Tx, in *incoming) error {
 // isWordless reports whether a message has only files or what [wireMessage.text] puts in brackets.
 func isWordless(text string) bool { return text == "" || text[0] == '[' }
 
-// isCopy reports whether a text is another one without the marks around it.
+// isCopy reports whether a text is another one without the marks around it. A mention in front stays there.
 func isCopy(text, original string) bool {
-	return text != "" && len(original) <= len(text)+maxMarks && strings.Contains(original, text)
+	if mention, rest, ok := strings.Cut(text, ">"); ok && strings.HasPrefix(mention, "<@") && strings.HasPrefix(original, mention+">") {
+		text, original = strings.TrimSpace(rest), strings.TrimSpace(original[len(mention)+1:])
+	}
+	before, behind, ok := strings.Cut(original, text)
+	return ok && text != "" && isMark(before) && isMark(behind)
 }
+
+// isMark reports whether a text may be a mark. It has one word at most: otherwise, what a monitor says would be a
+// copy of a question in which its words are.
+func isMark(text string) bool { return len(text) <= maxMarks && len(strings.Fields(text)) <= 1 }

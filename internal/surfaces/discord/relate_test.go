@@ -75,6 +75,7 @@ func TestACopyNamesTheMessageThatItReplaces(t *testing.T) {
 	w.connected(w.options())
 	hook := w.server.User("Alter")
 	proxy := discordtest.SayOptions{Rich: discordtest.Rich{Webhook: true, Proxy: true}}
+	quoting := discordtest.SayOptions{Rich: discordtest.Rich{Webhook: true, Proxy: true, Embeds: json.RawMessage(`[{"type":"rich","author":{"name":"Bob ↩️"},"description":"the disk is full"}]`)}}
 	for i, c := range []struct {
 		name, original, text string
 		o                    discordtest.SayOptions
@@ -84,6 +85,9 @@ func TestACopyNamesTheMessageThatItReplaces(t *testing.T) {
 		{"without its marks", "A: who is there? 1", "who is there? 1", proxy, true},
 		{"another text", "who is there? 2", "nobody 2", proxy, false},
 		{"a part of a long text", fmt.Sprintf("%0150d who? 3", 0), "who? 3", proxy, false},
+		{"a mention in front", "<@1> A: who is there? 5", "<@1> who is there? 5", proxy, true},
+		{"few words of a question", "why is it down? 7", "down? 7", proxy, false},
+		{"the copy of a reply", "A: who is there? 8", "who is there? 8", quoting, true},
 		{"a webhook of people", "who is there? 4", "who is there? 4 ", discordtest.SayOptions{Rich: discordtest.Rich{Webhook: true}}, false},
 	} {
 		original := w.server.Say(w.channel, w.ann, c.original, discordtest.SayOptions{})
