@@ -22,6 +22,9 @@ var errGoroutineEnded = errors.New("a read ended its goroutine")
 // SQLite needs a deep stack, which thousands of callers would otherwise each grow and
 // keep.
 func (d *DB) Read(ctx context.Context, fn func(q Queryer) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := d.enter(); err != nil {
 		return err
 	}

@@ -34,6 +34,12 @@ func TestAWriteThatWaitsTooLong(t *testing.T) {
 		if err := d.Update(ctx, nothing); !errors.Is(err, context.DeadlineExceeded) || db.IsOutage(err) {
 			t.Errorf("a call that is too late already: %v, and it has not waited for the database", err)
 		}
+		for range 20 { // a reader is free, and either may be first
+			if err := d.Read(ctx, func(db.Queryer) error { return nil }); !errors.Is(err, context.DeadlineExceeded) || db.IsOutage(err) {
+				t.Errorf("a read that is too late already: %v", err)
+				break
+			}
+		}
 		gone, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
 		if err := d.Update(gone, nothing); !errors.Is(err, context.Canceled) || db.IsOutage(err) {
