@@ -49,6 +49,9 @@ func plainCause(err error) string {
 		}
 		return cause
 	case *strconv.NumError:
+		if e.Func == "ParseBool" {
+			return "it is neither true nor false"
+		}
 		return "it is not a number, or too large"
 	case *fs.PathError:
 		return e.Path + ": " + Plain(e.Err)

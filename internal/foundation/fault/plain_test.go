@@ -21,6 +21,7 @@ func TestPlainDoesNotSpeakGo(t *testing.T) {
 	_, refused := http.Get("http://127.0.0.1:1/x")
 	_, noPort := net.Dial("tcp", "127.0.0.1:99999")
 	_, noNumber := strconv.Atoi("x")
+	_, noBool := strconv.ParseBool("x")
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	r, err := http.NewRequestWithContext(late, "GET", "http://127.0.0.1:1/x", nil)
@@ -44,6 +45,7 @@ func TestPlainDoesNotSpeakGo(t *testing.T) {
 		"a port":                 {noPort, "address 99999: invalid port"},
 		"a name":                 {&net.OpError{Op: "dial", Err: &net.DNSError{Name: "db", Err: "no such host"}}, "lookup db: no such host"},
 		"a number":               {noNumber, "it is not a number, or too large"},
+		"a switch":               {noBool, "it is neither true nor false"},
 		"a limit":                {tooLate, "it took too long"},
 		"a type":                 {parse(`{"title": 5}`), "title must be of type string, not number"},
 		"the type of all":        {parse(`[]`), "it must be of type object, not array"},
