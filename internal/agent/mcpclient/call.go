@@ -132,7 +132,11 @@ func (s *server) away() error {
 	case s.trouble == "":
 		return fault.New(fault.Unavailable, "The MCP server %s is still starting: try again in a moment.", s.name)
 	}
-	return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s. It is started again by itself: try again later.", s.name, s.state, strings.TrimSuffix(s.trouble, "."))
+	then := " It is started again by itself: try again later."
+	if s.config.Broken {
+		then = ""
+	}
+	return fault.New(fault.Unavailable, "The MCP server %s does not work (%s): %s.%s", s.name, s.state, strings.TrimSuffix(s.trouble, "."), then)
 }
 
 // ready returns the connection, which must not be before, one that has ended. While the server is

@@ -87,4 +87,7 @@ func TestAServerWhoseEntryHasAMistakeSaysSo(t *testing.T) {
 	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "lilac config check") {
 		t.Errorf("the server is %+v", got)
 	}
+	if err := s.Absent("fake"); err == nil || strings.Contains(err.Error(), "by itself") {
+		t.Errorf("a call: %v", err)
+	}
 }
