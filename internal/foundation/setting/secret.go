@@ -57,9 +57,11 @@ func Hide(text, key string, headers map[string][]string) string {
 		text = strings.ReplaceAll(text, key, Masked)
 	}
 	for name, values := range headers {
-		value := strings.TrimPrefix(values[len(values)-1], "Bearer ")
-		if len(value) >= minHidden && !IsPublicHeader(name, value) {
-			text = strings.ReplaceAll(text, value, Masked)
+		for _, value := range values {
+			value = strings.TrimPrefix(value, "Bearer ")
+			if len(value) >= minHidden && !IsPublicHeader(name, value) {
+				text = strings.ReplaceAll(text, value, Masked)
+			}
 		}
 	}
 	return text
