@@ -159,7 +159,7 @@ const closing = 300 * time.Millisecond
 // like a crash, which loses nothing that was accepted.
 func (c *cli) stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 2) // the second must not be dropped
+	signals := make(chan os.Signal, 16) // the second must not be dropped, also behind several SIGHUPs
 	if !signal.Ignored(syscall.SIGHUP) && hasTerminal() {
 		signal.Notify(signals, syscall.SIGHUP)
 	}

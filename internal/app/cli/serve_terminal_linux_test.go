@@ -60,7 +60,7 @@ func (s *inTerminal) output() string {
 
 func (s *inTerminal) waitFor(text string) {
 	s.t.Helper()
-	if !e2e.Poll(20*time.Second, func() bool { return strings.Contains(s.output(), text) }) {
+	if !e2e.Poll(time.Minute, func() bool { return strings.Contains(s.output(), text) }) {
 		s.t.Fatalf("the log does not contain %q:\n%s", text, s.output())
 	}
 }
