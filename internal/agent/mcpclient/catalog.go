@@ -28,7 +28,9 @@ type Offer struct {
 
 // Tool is a tool of a server. Its texts are the server's.
 type Tool struct {
-	Name, Title, Description string
+	// Name is its name in callables, and Original the server's name for it.
+	Name, Original     string
+	Title, Description string
 	// Schema is the JSON schema of the input.
 	Schema json.RawMessage
 	// ReadOnly, Destructive and Idempotent are the server's claims about the tool.
@@ -46,19 +48,30 @@ const (
 	maxCatalog     = 8 << 20
 )
 
-// toolName matches the names that a tool may have. The protocol recommends up to 128
-// letters, digits, underscores, hyphens and dots.
-var toolName = lazyregexp.New(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+// toolName matches the names that a callable may have, and otherSigns what a safe name has no place for. The
+// protocol recommends up to 128 letters, digits, underscores, hyphens and dots, but demands nothing.
+var (
+	toolName   = lazyregexp.New(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	otherSigns = lazyregexp.New(`[^A-Za-z0-9_-]+`)
+)
 
-const maxToolName = 128
+// maxToolName bounds the name of a callable, and maxOriginal the server's name for a tool, in bytes.
+const (
+	maxToolName = 128
+	maxOriginal = 1024
+)
 
 // reserved are the names of the callables for resources and prompts.
 var reserved = []string{"resources", "prompts"}
 
-// Usable reports whether a tool with this name can be a callable.
-func usable(name string) bool {
-	first, _, _ := strings.Cut(name, ".")
-	return len(name) <= maxToolName && toolName().MatchString(name) && !slices.Contains(reserved, first)
+// safeName returns the name of a tool in callables. It follows from the server's name alone, so that a setting that names
+// the tool means the same tool whatever else the server offers.
+func safeName(original string) string {
+	first, _, _ := strings.Cut(original, ".")
+	if len(original) <= maxToolName && toolName().MatchString(original) && !slices.Contains(reserved, first) {
+		return original
+	}
+	return text.Marked(strings.Trim(otherSigns().ReplaceAllString(original, "_"), "_"), original, maxToolName)
 }
 
 // list asks a server what it offers.
@@ -85,17 +98,17 @@ func list(ctx context.Context, name string, session *mcp.ClientSession, without 
 			return out, fmt.Errorf("list tools: %w", err)
 		}
 		for _, t := range result.Tools {
-			if t == nil || slices.Contains(without, t.Name) {
+			if t == nil || slices.Contains(without, t.Name) || slices.Contains(without, safeName(t.Name)) {
 				continue
 			}
 			tool, err := readTool(t)
 			size += len(tool.Schema) + len(tool.Description)
 			switch {
-			case err != nil, seen[t.Name], len(out.Tools) >= maxTools, size > maxCatalog:
+			case err != nil, seen[tool.Name], len(out.Tools) >= maxTools, size > maxCatalog:
 				dropped = append(dropped, text.TruncateRunes(text.SingleLine(t.Name), 40))
 				continue
 			}
-			seen[t.Name] = true
+			seen[tool.Name] = true
 			out.Tools = append(out.Tools, tool)
 		}
 		if result.NextCursor == "" || result.NextCursor == params.Cursor {
@@ -112,8 +125,8 @@ func list(ctx context.Context, name string, session *mcp.ClientSession, without 
 
 // readTool checks a tool.
 func readTool(t *mcp.Tool) (Tool, error) {
-	out := Tool{Name: t.Name, Title: t.Title, Description: text.TruncateWith(text.Sanitize(t.Description), maxDescription, "…")}
-	if !usable(t.Name) {
+	out := Tool{Name: safeName(t.Name), Original: t.Name, Title: t.Title, Description: text.TruncateWith(text.Sanitize(t.Description), maxDescription, "…")}
+	if t.Name == "" || len(t.Name) > maxOriginal {
 		return out, fault.New(fault.Invalid, "The tool %q has a name that cannot be used.", t.Name)
 	}
 	schema, err := json.Marshal(t.InputSchema)

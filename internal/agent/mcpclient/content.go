@@ -56,16 +56,16 @@ func readResult(server string, r *mcp.CallToolResult) (out Result, err error) {
 			out.Content = append(out.Content, content(c))
 		}
 	}
-	if r.IsError {
-		failed := fault.New(fault.Conflict, "The tool of the MCP server %s reports an error: %s", server, text.TruncateRunes(text.Sanitize(out.texts()), maxErrorText))
-		failed.Code = "tool_error"
-		return Result{}, failed
-	}
 	if r.StructuredContent != nil {
 		if out.Structured, err = json.Marshal(r.StructuredContent); err != nil {
 			return Result{}, fmt.Errorf("read structured result: %w", err)
 		}
 		out.dropRepetition()
+	}
+	if r.IsError {
+		failed := fault.New(fault.Conflict, "The tool of the MCP server %s reports an error: %s", server, text.TruncateRunes(text.Sanitize(strings.TrimSpace(out.texts()+"\n"+string(out.Structured))), maxErrorText))
+		failed.Code = "tool_error"
+		return Result{}, failed
 	}
 	return out, nil
 }

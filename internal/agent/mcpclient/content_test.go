@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,5 +50,13 @@ func TestAResultIsNotSaidTwice(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Servers put the details of an error into the structured result, and only a summary into the text.
+func TestAnErrorKeepsItsStructuredResult(t *testing.T) {
+	failed := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "compile error"}}, StructuredContent: map[string]any{"line": 121}}
+	if _, err := readResult("s", failed); err == nil || !strings.HasSuffix(err.Error(), "compile error\n{\"line\":121}") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -211,8 +211,39 @@ func TestNamesOfToolsCannotShadow(t *testing.T) {
 	if !slices.Contains(names, "bash") || !slices.Contains(names, "surface.messages.send") { // below mcp.fake they shadow nothing
 		t.Errorf("it offers %q", names)
 	}
-	if trouble := s.Status()[0].Trouble; !strings.Contains(trouble, "left out") {
-		t.Errorf("nothing says that tools are left out: %q", trouble)
+	if trouble := s.Status()[0].Trouble; trouble != "" {
+		t.Errorf("the server has the trouble %q", trouble)
+	}
+	for _, tool := range s.Offers()[0].Tools {
+		if tool.Original != "a b" {
+			continue
+		}
+		if tool.Name != "a_b_c8687a08" { // settings name it
+			t.Errorf("the tool %q has the name %q", tool.Original, tool.Name)
+		}
+		if got, err := s.Call(t.Context(), "fake", tool.Original, nil, People{}); err != nil || got.texts() != "mine" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		return
+	}
+	t.Errorf("it offers no tool with a space in its name: %q", names)
+}
+
+func TestEveryNameOfAToolHasASafeOne(t *testing.T) {
+	known := map[string]string{}
+	for original, begins := range map[string]string{
+		"getAll": "getAll", "calendar.read": "calendar.read", "a-b_c": "a-b_c", // as they are
+		"files/read": "files_read_", "files:read": "files_read_", "files_read": "files_read", "größe": "gr_e_", "ファイル": "_", ".hidden": "hidden_", "a..b": "a_b_",
+		"resources": "resources_", "prompts.get": "prompts_get_", strings.Repeat("l", 200): strings.Repeat("l", 119) + "_", strings.Repeat("l", 201): strings.Repeat("l", 119) + "_",
+	} {
+		name := safeName(original)
+		if !toolName().MatchString(name) || len(name) > maxToolName || !strings.HasPrefix(name, begins) {
+			t.Errorf("%q has the name %q", original, name)
+		}
+		if other, taken := known[name]; taken {
+			t.Errorf("%q and %q are both called %q", original, other, name)
+		}
+		known[name] = original
 	}
 }
 

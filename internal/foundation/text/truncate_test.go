@@ -23,6 +23,8 @@ func TestTruncationKeepsCharactersWhole(t *testing.T) {
 		{"characters: a text that fits", text.TruncateRunes("a€b", 3), "a€b"},
 		{"characters", text.TruncateRunes("a€bc", 3), "a€…"},
 		{"one character", text.TruncateRunes("a€bc", 1), "…"},
+		{"a marked name", text.Marked("files_read", "files/read", 20), "files_read_2b733164"},
+		{"a marked name that is cut", text.Marked("files_read", "files/read", 14), "files_2b733164"},
 		{"characters of an empty text", text.TruncateRunes("", 3), ""},
 	} {
 		if c.got != c.want {
