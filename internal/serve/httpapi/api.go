@@ -107,8 +107,11 @@ func New(o Options) http.Handler {
 		mux.Handle(r.pattern(), traffic.watch(r.pattern(), a.guard.authenticate(&r, a.errors.adapt(a.recorded(&r, r.handler())), a.refuse)))
 	}
 	if o.MCPServer != nil {
-		classes["/mcp"] = forPrograms
-		mux.Handle("/mcp", traffic.watch("/mcp", o.MCPServer))
+		// Many programs don't follow a redirection, or lose the token on the way.
+		for _, pattern := range []string{"/mcp", "/mcp/{$}"} {
+			classes[pattern] = forPrograms
+			mux.Handle(pattern, traffic.watch("/mcp", o.MCPServer))
+		}
 	}
 	if o.OpenAI != nil {
 		classes["/v1/"] = forPrograms

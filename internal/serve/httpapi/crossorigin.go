@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // preflightAge is the time in seconds for which a browser remembers the answer to a preflight. It is
@@ -18,7 +19,7 @@ func (g *guard) share(h http.Header, r *http.Request) *http.Request {
 	if g.origins == nil || len(from) != 1 {
 		return r
 	}
-	allow, listed := from[0], g.origins(r.URL.Path)
+	allow, listed := from[0], g.origins(strings.TrimSuffix(r.URL.Path, "/"))
 	if slices.Contains(listed, "*") {
 		allow = "*"
 	} else if !slices.Contains(listed, allow) {

@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 	"lilac/internal/serve/toolserver"
 	"lilac/internal/serve/toolwire"
 )
@@ -93,25 +94,53 @@ func (h *Handler) server(r *http.Request) *mcp.Server {
 	names := map[string]bool{}
 	for _, c := range all {
 		name := Name(c.ID)
-		if names[name] || !isObject(c.Input) {
+		if names[name] {
+			name = text.Marked(name, c.ID, maxName)
+		}
+		if names[name] || !offer(out, describe(name, c), func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return h.call(ctx, pass, c.ID, call)
+		}) {
 			h.o.Logger.WarnContext(r.Context(), "a callable cannot be offered over MCP", "callable", c.ID)
 			continue
 		}
 		names[name] = true
-		out.AddTool(describe(name, c), func(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return h.call(ctx, pass, c.ID, call)
-		})
 	}
 	return out
 }
 
-// Name returns the name of a callable as a tool. The APIs of models allow no dots in names.
-func Name(id string) string { return strings.ReplaceAll(id, ".", "__") }
+// offer adds a tool. The SDK panics on a schema that the protocol does not allow, which may be one of another server.
+func offer(to *mcp.Server, tool *mcp.Tool, handle mcp.ToolHandler) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	to.AddTool(tool, handle)
+	return
+}
 
-// isObject reports whether a schema is that of an object, which MCP requires.
-func isObject(schema json.RawMessage) bool {
-	var s struct{ Type any }
-	return json.Unmarshal(schema, &s) == nil && s.Type == "object"
+// maxName bounds the name of a tool, in bytes. The APIs of models allow 64, and hosts put the name of the server before
+// it, as in mcp__lilac__NAME.
+const maxName = 48
+
+// Name returns the name of a callable as a tool. The APIs of models allow no dots in names.
+func Name(id string) string {
+	name := strings.ReplaceAll(id, ".", "__")
+	if len(name) > maxName {
+		name = text.Marked(name, id, maxName)
+	}
+	return name
+}
+
+// ofObject returns a schema as that of an object, which MCP requires and each input is. The schema of another server's
+// tool may not say so.
+func ofObject(input json.RawMessage) json.RawMessage {
+	var schema map[string]any
+	if json.Unmarshal(input, &schema) == nil && schema["type"] == "object" {
+		return input
+	}
+	if schema == nil {
+		schema = map[string]any{}
+	}
+	schema["type"] = "object"
+	out, _ := json.Marshal(schema) // it came from JSON
+	return out
 }
 
 func describe(name string, c toolwire.Help) *mcp.Tool {
@@ -124,7 +153,7 @@ func describe(name string, c toolwire.Help) *mcp.Tool {
 	if !c.Changes {
 		hints.DestructiveHint = &no
 	}
-	return &mcp.Tool{Name: name, Title: c.ID, Description: description, InputSchema: c.Input, Annotations: hints}
+	return &mcp.Tool{Name: name, Title: c.ID, Description: description, InputSchema: ofObject(c.Input), Annotations: hints}
 }
 
 // call calls a callable. Its errors are results, so that a model can react to them.
@@ -194,9 +223,9 @@ func passed(value json.RawMessage) *mcp.CallToolResult {
 // result translates a value: a text as it is, everything else as JSON, which for objects is
 // also the structured result.
 func result(value json.RawMessage) *mcp.CallToolResult {
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+	var said string
+	if json.Unmarshal(value, &said) == nil {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}
 	}
 	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(value)}}}
 	if bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) {

@@ -45,6 +45,10 @@ func newWorld(t *testing.T) world {
 			return run(caller, in)
 		})
 	}
+	foreign := func(id, schema string) toolserver.Callable {
+		return toolserver.NewForeign(toolserver.Callable{ID: id, Summary: "Says its id"}, json.RawMessage(schema), func(input json.RawMessage) (json.RawMessage, error) { return input, nil },
+			func(context.Context, toolserver.Caller, json.RawMessage) (any, error) { return id, nil })
+	}
 	w.tools, err = toolserver.New(toolserver.Options{
 		Operators: w.operators, Alive: func(toolserver.Grant) bool { return true },
 		Callables: []toolserver.Callable{
@@ -65,6 +69,14 @@ func newWorld(t *testing.T) world {
 			callable("mcp.cam.odd", true, func(toolserver.Caller, echoInput) (any, error) {
 				return json.RawMessage(`{"content":[{"type":"other"}]}`), nil
 			}),
+			foreign("mcp.odd.no_type", `{"properties":{"text":{"type":"string"}}}`),
+			foreign("mcp.odd.not_an_object", `{"type":["object","null"]}`),
+			foreign("mcp.odd.true", `true`),
+			foreign("mcp.odd.header", `{"type":"object","properties":{"a":{"type":"array","x-mcp-header":"a b"}}}`),
+			foreign("mcp.odd.twins.one", `{"type":"object"}`),
+			foreign("mcp.odd.twins__one", `{"type":"object"}`),
+			foreign("mcp.odd."+strings.Repeat("x", 60)+"1", `{"type":"object"}`),
+			foreign("mcp.odd."+strings.Repeat("x", 60)+"2", `{"type":"object"}`),
 			callable("secret.read", false, func(toolserver.Caller, echoInput) (any, error) { return "secret", nil }),
 		},
 	})
@@ -202,6 +214,40 @@ func TestResultsOfMCPServersKeepTheirTypes(t *testing.T) {
 		if raw, _ := json.Marshal(got); err != nil || !strings.Contains(string(raw), want) {
 			t.Errorf("%s: %s, %v", name, raw, err)
 		}
+	}
+}
+
+// Hosts put the name of the server before that of a tool, and models allow 64 characters. One odd tool must not hide the others.
+func TestEveryCallableHasANameThatHostsCanUse(t *testing.T) {
+	w := newWorld(t)
+	token, err := w.operators.Create(t.Context(), "ide", []string{"mcp.odd.*"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := w.connect(t, token, func(string) {}, "2025-11-25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	for _, tool := range list.Tools {
+		if len("mcp__lilac__"+tool.Name) > 64 || !strings.HasPrefix(tool.Name, "mcp__odd__") {
+			t.Errorf("a tool has the name %q", tool.Name)
+		}
+		got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name, Arguments: map[string]any{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said[got.Content[0].(*mcp.TextContent).Text] = true
+	}
+	if len(list.Tools) != 7 || len(said) != 7 {
+		t.Errorf("%d tools do %v", len(list.Tools), said)
+	}
+	if name := mcpserver.Name("mcp.odd." + strings.Repeat("x", 60)); name != "mcp__odd__xxxxxxxxxxxxxxxxxxxxxxxxxxxxx_4c10bea6" { // hosts keep permissions by name
+		t.Errorf("the name is %q", name)
 	}
 }
 
