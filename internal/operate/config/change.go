@@ -42,6 +42,7 @@ func (c *Config) Adopt(next *Config) (*Config, Change) {
 	}
 	var change Change
 	adopt(reflect.ValueOf(&out).Elem(), reflect.ValueOf(next).Elem(), "", &change)
+	out.MCPServers = keepServers(c.MCPServers, next.MCPServers)
 	if c.Token != next.Token {
 		change.Restart = append(change.Restart, "LILAC_TOKEN")
 	}

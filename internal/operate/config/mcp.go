@@ -52,10 +52,14 @@ func (c checker) checkMCP() error {
 	return errors.Join(found...)
 }
 
-// breakMCP makes warnings of the mistakes in the entries of single MCP servers: everything else works without them. It
-// marks these servers, or leaves them out if their names can't be used.
+// breakMCP makes warnings of the mistakes in the entries of single MCP servers and pinned tools: everything else works
+// without them. It marks these servers, or leaves them out if their names can't be used.
 func (c reader) breakMCP(mistakes []mistake) (others []mistake, warnings []Warning) {
 	for _, m := range mistakes {
+		if strings.HasPrefix(m.key, "mcp.pin[") {
+			warnings = append(warnings, Warning{Message: fmt.Sprintf("%s Nothing is pinned for it.", m.err)})
+			continue
+		}
 		key, inside := strings.CutPrefix(m.key, "mcpServers.")
 		if !inside {
 			others = append(others, m)
@@ -75,9 +79,21 @@ func (c reader) breakMCP(mistakes []mistake) (others []mistake, warnings []Warni
 		if keys := slices.Collect(maps.Keys(c.MCPServers)); name == "" || slices.ContainsFunc(keys, func(other string) bool { return other < key && mcpclient.Name(other) == name }) {
 			delete(c.MCPServers, key)
 		}
-		warnings = append(warnings, Warning{Message: fmt.Sprintf("%s The MCP server %s does not start.", m.err, key)})
+		warnings = append(warnings, Warning{Message: fmt.Sprintf("%s The MCP server %s does not start; if it runs, it keeps its settings from before.", m.err, key)})
 	}
 	return others, warnings
+}
+
+// keepServers returns the servers of a new configuration. Those that work keep their old entry, with all that it allows and
+// forbids, while the new one has a mistake.
+func keepServers(old, next map[string]mcpclient.ServerConfig) map[string]mcpclient.ServerConfig {
+	out := maps.Clone(next)
+	for key, entry := range next {
+		if before, known := old[key]; known && entry.Broken && !before.Disabled {
+			out[key] = before
+		}
+	}
+	return out
 }
 
 // MCPGrant returns which MCP servers a request may not use, because they are for other

@@ -105,9 +105,40 @@ func TestPinnedToolsAreChecked(t *testing.T) {
 		"mcp.github.a.b":                        "can be pinned",
 		"mcp.github." + strings.Repeat("x", 60): "can be pinned",
 	} {
-		_, _, err := loadText(t, "mcpServers: {github: {command: x}}\nmcp: {pin: ["+pin+"]}", nil)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(strings.ToLower(err.Error()), want) {
-			t.Errorf("%s: %v, want %q", pin, err, want)
+		c, warnings, err := loadText(t, "mcpServers: {github: {command: x}}\nmcp: {pin: ["+pin+"]}", nil)
+		if err != nil || c.MCPServers["github"].Broken || (len(warnings) == 0) != (want == "") {
+			t.Errorf("%s: %v, %v, want %q", pin, warnings, err, want)
+			continue
 		}
+		if want != "" && (len(warnings) != 1 || !strings.Contains(strings.ToLower(warnings[0].String()), want) || !strings.Contains(warnings[0].String(), "config.yaml:")) {
+			t.Errorf("%s: %v, want %q", pin, warnings, want)
+		}
+	}
+}
+
+// A server that works must not end because somebody writes in its entry.
+func TestAMistakeInAnEntryKeepsTheServerThatRuns(t *testing.T) {
+	load := func(text string) *config.Config {
+		c, _, err := loadText(t, "mcpServers: "+text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	old := load(`{wiki: {url: "https://a.example", channels: [ops]}, off: {command: x, disabled: true}, bad: {}, gone: {command: x}}`)
+	merged, _ := old.Adopt(load(`{wiki: {url: "ftp://a.example", channels: []}, off: {timeout: soon}, bad: {}, new: {command: x}}`))
+	if got := merged.MCPServers["wiki"]; got.Broken || got.URL != "https://a.example" || len(got.Channels) != 1 {
+		t.Errorf("wiki is %+v", got)
+	}
+	for _, name := range []string{"off", "bad"} {
+		if !merged.MCPServers[name].Broken {
+			t.Errorf("%s is %+v", name, merged.MCPServers[name])
+		}
+	}
+	if len(merged.MCPServers) != 4 || merged.MCPServers["new"].Command != "x" {
+		t.Errorf("the servers are %+v", merged.MCPServers)
+	}
+	if mended, _ := merged.Adopt(load(`{wiki: {url: "https://b.example"}}`)); mended.MCPServers["wiki"].URL != "https://b.example" || len(mended.MCPServers) != 1 {
+		t.Errorf("after the mistake is mended: %+v", mended.MCPServers)
 	}
 }
