@@ -21,7 +21,7 @@ import (
 // ServerConfig is an entry of the section "mcpServers" of the configuration. It has the
 // keys that other products use, and a few of Lilac's own.
 type ServerConfig struct {
-	Type    string                    `json:"type,omitempty" jsonschema:"stdio, http (also written streamable-http or streamableHttp), or sse, the old transport of HTTP. Default: stdio for a server with command, http for one with url."`
+	Type    string                    `json:"type,omitempty" jsonschema:"stdio, http (also written streamable-http or streamableHttp), or sse, the old transport of HTTP, which is also tried if a server refuses http. Default: stdio for a server with command, http for one with url."`
 	Command string                    `json:"command,omitempty" jsonschema:"The program of a stdio server. It runs in the sandbox of the agent's commands."`
 	Args    []string                  `json:"args,omitempty" jsonschema:"Arguments of the program."`
 	Env     map[string]setting.Secret `json:"env,omitempty" jsonschema:"Environment variables of the program. It gets no others of Lilac's environment: pass one on with NAME: ${NAME}."`

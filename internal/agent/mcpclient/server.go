@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -167,6 +168,9 @@ func (s *server) status() Status {
 	if s.live != nil {
 		out.Tools, out.Resources, out.Prompts = len(s.live.offer.Tools), s.live.offer.Resources, s.live.offer.Prompts
 		out.Product, out.Protocol = s.live.product, s.live.protocol
+		if s.live.older {
+			out.Transport = transportSSE
+		}
 	}
 	return out
 }
@@ -185,8 +189,10 @@ type connection struct {
 	session           *mcp.ClientSession
 	offer             Offer
 	product, protocol string
-	progress          *progress
-	askings           *askings
+	// older reports that an HTTP server has only the older transport.
+	older    bool
+	progress *progress
+	askings  *askings
 	// stop ends the connection with a cause.
 	stop context.CancelCauseFunc
 	// over is closed when the connection has ended, and why, which may be read then, is the reason.
@@ -206,7 +212,7 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 	defer stop(nil)
 	live := &connection{progress: &progress{}, askings: &askings{}, stop: stop, over: make(chan struct{})}
 	defer func() { live.why = text.SingleLine(reason(err)); close(live.over) }()
-	var transport mcp.Transport
+	var transport, older mcp.Transport
 	var started *process
 	switch s.config.transport() {
 	case transportStdio:
@@ -219,14 +225,21 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 		}
 		defer func() { stop(nil); <-started.done }()
 	default:
-		client, remote, err := s.remote(ctx, stop)
-		if err != nil {
+		var client *http.Client
+		if client, transport, older, err = s.remote(ctx, stop); err != nil {
 			return 0, err
 		}
-		transport = remote
 		defer client.CloseIdleConnections()
 	}
 	err = s.connect(ctx, transport, live)
+	if older != nil && live.session == nil && mayBeOlder(err) {
+		live.older = true
+		if again := s.connect(ctx, older, live); again == nil || live.session != nil {
+			err = again
+		} else {
+			err = fault.Wrap(fault.Unavailable, err, "there seems to be no MCP server at its url (%s; with type: sse, %s)", reason(err), reason(again))
+		}
+	}
 	if err == nil {
 		began := time.Now()
 		s.set(Ready, live)
@@ -255,31 +268,44 @@ func (s *server) serve(ctx context.Context) (lived time.Duration, err error) {
 	return lived, err
 }
 
-// remote returns the client for an HTTP server. ctx is that of the connection.
-func (s *server) remote(ctx context.Context, stop context.CancelCauseFunc) (*http.Client, mcp.Transport, error) {
+// mayBeOlder reports whether an error is the answer of a server that knows only the older HTTP with SSE
+// (MCP 2025-11-25, "Backwards Compatibility").
+func mayBeOlder(err error) bool {
+	if err == nil {
+		return false
+	}
+	return slices.ContainsFunc([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, func(status int) bool {
+		return strings.HasSuffix(err.Error(), http.StatusText(status))
+	})
+}
+
+// remote returns the client and the transport for an HTTP server, and the older transport to try if there is a choice. ctx
+// is that of the connection.
+func (s *server) remote(ctx context.Context, stop context.CancelCauseFunc) (client *http.Client, transport, older mcp.Transport, err error) {
 	endpoint, err := s.config.endpoint()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	headers := map[string]string{}
 	for name, value := range s.config.Headers {
 		headers[name] = value.Reveal()
 	}
 	flood := s.meter(stop)
-	client := egress.NewService(egress.ServiceOptions{
+	client = egress.NewService(egress.ServiceOptions{
 		Origin: endpoint, Internal: s.config.Internal, Headers: headers, BodyBytes: int64(s.o.limits.message), Read: flood.add,
 	})
+	older = lasting{&mcp.SSEClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}, ctx}
 	if s.config.transport() == transportSSE {
-		return client, lasting{&mcp.SSEClientTransport{Endpoint: endpoint.String(), HTTPClient: client, MaxEventSize: s.o.limits.message}, ctx}, nil
+		return client, older, nil, nil
 	}
 	checked := &http.Client{Transport: forgotten{client.Transport}, CheckRedirect: client.CheckRedirect}
-	transport := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: checked, MaxEventSize: s.o.limits.message}
-	transport.OAuthHandler = refusals{s.key}
+	streamable := &mcp.StreamableClientTransport{Endpoint: endpoint.String(), HTTPClient: checked, MaxEventSize: s.o.limits.message}
+	streamable.OAuthHandler = refusals{s.key}
 	if s.o.Logins != nil && (s.config.OAuth != nil || !s.config.hasToken()) {
 		d := discovery{endpoint, s.config.Internal}
-		transport.OAuthHandler = &loginHandler{name: s.key, config: s.config, logins: s.o.Logins, client: func(*url.URL) *http.Client { return d.client() }}
+		streamable.OAuthHandler = &loginHandler{name: s.key, config: s.config, logins: s.o.Logins, client: func(*url.URL) *http.Client { return d.client() }}
 	}
-	return client, transport, nil
+	return client, streamable, older, nil
 }
 
 // lasting connects with the context of the connection: the stream of the old transport would end with the

@@ -81,3 +81,46 @@ func TestAServerThatIsDownKeepsItsAddress(t *testing.T) {
 		t.Errorf("the server is %+v", got)
 	}
 }
+
+// Files of other products don't say that a server is an older one, and their programs try both.
+func TestAnOlderServerNeedsNoType(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusForbidden} {
+		older := mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return fake("good") }, nil)
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && r.URL.RawQuery == "" {
+				http.Error(w, "Cannot POST "+r.URL.Path, status)
+				return
+			}
+			older.ServeHTTP(w, r)
+		}))
+		t.Cleanup(web.Close)
+		t.Cleanup(web.CloseClientConnections)
+		o := Options{}
+		o.limits.backoff = func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }
+		s := serve(t, o, map[string]ServerConfig{"fake": {URL: web.URL + "/sse"}})
+		got := s.Status()[0]
+		if status == http.StatusForbidden {
+			if got.State == Ready {
+				t.Errorf("%d: the server is %+v", status, got)
+			}
+			continue
+		}
+		if got.State != Ready || got.Transport != transportSSE {
+			t.Errorf("%d: the server is %+v", status, got)
+		}
+		if _, err := s.Call(t.Context(), "fake", "echo", input(t, map[string]any{"text": "hi"}), People{}); err != nil {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
+func TestAnAddressWithoutAServerSaysWhatWasTried(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	o := Options{}
+	o.limits.backoff = func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }
+	s := serve(t, o, map[string]ServerConfig{"fake": {URL: web.URL + "/mcp?key=canary"}})
+	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "no MCP server at its url") || !strings.Contains(got.Trouble, "type: sse") || strings.Contains(got.Trouble, "canary") {
+		t.Errorf("the server is %+v", got)
+	}
+}
