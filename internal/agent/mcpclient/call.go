@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,7 +200,7 @@ func (c *connection) note(err error, slow bool) {
 		}
 	case errors.Is(err, mcp.ErrSessionMissing):
 		c.stop(err)
-	case err == nil || answered:
+	case err == nil || answered || unreadable(err):
 		c.timeouts = 0
 	}
 }
@@ -229,6 +230,9 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 	if strings.Contains(err.Error(), markTransport) {
 		return s.transportFault(err)
 	}
+	if unreadable(err) {
+		return fault.Wrap(fault.Conflict, err, "The MCP server %s has answered the call, but with a result that breaks the protocol and cannot be read (%s). The call has probably taken effect: check before you repeat it.", s.name, text.TruncateRunes(reason(err), 300))
+	}
 	why := "the connection broke off"
 	select {
 	case <-live.over:
@@ -238,6 +242,14 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 	lost := fault.Wrap(fault.Unavailable, err, "The MCP server %s ended during the call (%s). Whether the call took effect is not known: check before you repeat it.", s.name, why)
 	lost.Code = CodeUnknown
 	return lost
+}
+
+// unreadable reports whether a server has answered a call with a result that the SDK cannot decode. Common are pictures
+// as data URLs, and types of content that are no part of the protocol.
+func unreadable(err error) bool {
+	var kind *json.UnmarshalTypeError
+	var encoding base64.CorruptInputError
+	return errors.As(err, &kind) || errors.As(err, &encoding) || err != nil && strings.Contains(err.Error(), " content type ")
 }
 
 // transportFault returns the fault of a call that got no answer over HTTP. A proxy may give up, and

@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -121,6 +122,46 @@ func TestAnAddressWithoutAServerSaysWhatWasTried(t *testing.T) {
 	o.limits.backoff = func(int, time.Duration) (int, time.Duration) { return 1, time.Hour }
 	s := serve(t, o, map[string]ServerConfig{"fake": {URL: web.URL + "/mcp?key=canary"}})
 	if got := s.Status()[0]; got.State != Waiting || !strings.Contains(got.Trouble, "no MCP server at its url") || !strings.Contains(got.Trouble, "type: sse") || strings.Contains(got.Trouble, "canary") {
+		t.Errorf("the server is %+v", got)
+	}
+}
+
+// The agent must not believe that the server ended, because a call that it repeats takes effect twice.
+func TestAResultThatBreaksTheProtocolIsAnAnswer(t *testing.T) {
+	var result string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil || m.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		answer := `"error":{"code":-32601,"message":"no"}`
+		switch m.Method {
+		case "initialize":
+			answer = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"odd","version":"1"}}`
+		case "tools/list":
+			answer = `"result":{"tools":[]}`
+		case "tools/call":
+			answer = `"result":` + result
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,`+answer+`}`)
+	}))
+	t.Cleanup(web.Close)
+	s := serve(t, Options{}, map[string]ServerConfig{"odd": {URL: web.URL + "/mcp"}})
+	for _, result = range []string{
+		`{"content":"plain"}`, `{"content":[{"type":"video","uri":"x"}]}`, `{"content":[{"type":"image","mimeType":"image/png","data":"data:image/png;base64,iVBORw0KGgo="}]}`,
+		`{"content":[{"type":"text","text":"a","annotations":{"priority":"high"}}]}`,
+	} {
+		_, err := s.Call(t.Context(), "odd", "x", nil, People{})
+		if wire := fault.ToWire(err); wire.Kind != fault.Conflict || wire.Code == CodeUnknown || !strings.Contains(wire.Message, "has answered the call") {
+			t.Errorf("%s: %+v", result, wire)
+		}
+	}
+	if got := s.Status()[0]; got.State != Ready || got.Restarts != 0 {
 		t.Errorf("the server is %+v", got)
 	}
 }
