@@ -36,12 +36,11 @@ func (s *Servers) Call(ctx context.Context, server, tool string, input json.RawM
 		input = json.RawMessage("{}")
 	}
 	var out Result
-	err = one.call(ctx, people, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, people, func(ctx context.Context, live *connection, alive func()) error {
 		params := &mcp.CallToolParams{Name: tool, Arguments: input}
-		if token := live.progress.add(server+"."+tool, people.Show); token != "" {
-			defer live.progress.remove(token)
-			params.SetProgressToken(token)
-		}
+		token := live.progress.add(&reporting{name: server + "." + tool, show: people.Show, alive: alive})
+		defer live.progress.remove(token)
+		params.SetProgressToken(token)
 		result, err := live.session.CallTool(ctx, params)
 		if err != nil {
 			return err
@@ -59,7 +58,7 @@ func (s *Servers) Read(ctx context.Context, server, uri string) (Result, error) 
 		return Result{}, err
 	}
 	var out Result
-	err = one.call(ctx, People{}, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, People{}, func(ctx context.Context, live *connection, _ func()) error {
 		result, err := live.session.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
 		if err != nil {
 			return err
@@ -80,7 +79,7 @@ func (s *Servers) Prompt(ctx context.Context, server, name string, arguments map
 	if err != nil {
 		return nil, err
 	}
-	err = one.call(ctx, People{}, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, People{}, func(ctx context.Context, live *connection, _ func()) error {
 		result, err := live.session.GetPrompt(ctx, &mcp.GetPromptParams{Name: name, Arguments: arguments})
 		if err != nil {
 			return err
@@ -95,8 +94,8 @@ func (s *Servers) Prompt(ctx context.Context, server, name string, arguments map
 	return messages, err
 }
 
-// call runs one request to the server, within its limits.
-func (s *server) call(ctx context.Context, people People, do func(context.Context, *connection) error) error {
+// call runs one request to the server, within its limits. do is given a function for signs of life.
+func (s *server) call(ctx context.Context, people People, do func(ctx context.Context, live *connection, alive func()) error) error {
 	select {
 	case s.calls <- struct{}{}:
 		defer func() { <-s.calls }()
@@ -170,15 +169,18 @@ func (s *server) ready(ctx context.Context, before *connection) (*connection, er
 }
 
 // attempt runs one request on a connection, within its limits.
-func (s *server) attempt(ctx context.Context, live *connection, people People, do func(context.Context, *connection) error) error {
+func (s *server) attempt(ctx context.Context, live *connection, people People, do func(ctx context.Context, live *connection, alive func()) error) error {
 	limit := s.config.callTime()
-	slow := fault.New(fault.Timeout, "The MCP server %s did not answer within %s. Whether the call took effect is not known: check before you repeat it.", s.name, limit)
+	slow := fault.New(fault.Timeout, "The MCP server %s did not answer within %s, or %s with progress. Whether the call took effect is not known: check before you repeat it.", s.name, limit, maxTimeout)
 	slow.Code = CodeUnknown
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, slow)
+	ctx, cancel := context.WithTimeoutCause(ctx, maxTimeout, slow)
 	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	late := time.AfterFunc(limit, func() { stop(slow) })
+	defer late.Stop()
 	ctx, call, end := live.askings.begin(ctx, people)
 	defer end()
-	err := call.ended(ctx, s.name, do(ctx, live))
+	err := call.ended(ctx, s.name, do(ctx, live, func() { late.Reset(limit) }))
 	live.note(err, errors.Is(context.Cause(ctx), slow))
 	// After the end of a login, the server doesn't work until a person logs in again. Other calls of the connection may
 	// still get their answers.
@@ -274,32 +276,32 @@ const endTime = time.Second
 type progress struct {
 	mu    sync.Mutex
 	next  int
-	calls map[string]*shown
+	calls map[string]*reporting
 }
 
-// shown is a call whose progress people see.
-type shown struct {
+// reporting is a call whose server may report progress.
+type reporting struct {
 	name string
+	// show shows a line to people; it may be nil.
 	show func(string)
-	last time.Time
+	// alive gives the call more time.
+	alive func()
+	last  time.Time
 }
 
 // progressPause is the least time between two lines of a call.
 const progressPause = 200 * time.Millisecond
 
-// add returns the token of a call, or "" if nobody sees its progress.
-func (p *progress) add(name string, show func(string)) (token string) {
-	if show == nil {
-		return ""
-	}
+// add returns the token of a call.
+func (p *progress) add(call *reporting) (token string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.calls == nil {
-		p.calls = map[string]*shown{}
+		p.calls = map[string]*reporting{}
 	}
 	p.next++
 	token = strconv.Itoa(p.next)
-	p.calls[token] = &shown{name: name, show: show}
+	p.calls[token] = call
 	return token
 }
 
@@ -318,7 +320,11 @@ func (p *progress) handle(_ context.Context, r *mcp.ProgressNotificationClientRe
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	call := p.calls[token]
-	if call == nil || time.Since(call.last) < progressPause {
+	if call == nil {
+		return
+	}
+	call.alive()
+	if call.show == nil || time.Since(call.last) < progressPause {
 		return
 	}
 	call.last = time.Now()

@@ -30,7 +30,7 @@ type ServerConfig struct {
 	Headers map[string]setting.Secret `json:"headers,omitempty" jsonschema:"Headers of each request to url, for example Authorization: Bearer ${TOKEN}. No other address receives them."`
 
 	Disabled bool             `json:"disabled,omitempty" jsonschema:"Whether the server is turned off."`
-	Timeout  Timeout          `json:"timeout,omitempty" jsonschema:"Time limit of one call, at most 10m. Default 1m. A plain number means seconds, or milliseconds if it is above 3600."`
+	Timeout  Timeout          `json:"timeout,omitempty" jsonschema:"Time limit of one call, at most 10m, counted again from each progress that the server reports. Default 1m. A plain number means seconds, or milliseconds if it is above 3600."`
 	Start    setting.Duration `json:"startTimeout,omitempty" jsonschema:"Time limit of a start, which includes downloads of npx and uvx. Default 1m."`
 	Files    string           `json:"workspace,omitempty" enum:"write,read,none" jsonschema:"What a stdio server may do in the workspace: write (the default, as for commands), read, or none. Its home directory is its own in any case."`
 	Hosts    []string         `json:"hosts,omitempty" jsonschema:"Hosts that a stdio server may reach through the proxy that its environment names: a name (api.github.com), a name with a port (example.org:8443), or all names below one (*.example.org). Default: none. npx needs registry.npmjs.org; uvx needs pypi.org and files.pythonhosted.org."`

@@ -179,7 +179,7 @@ func (s *Servers) Resources(ctx context.Context, server string) (out []Listed, e
 	if err != nil {
 		return nil, err
 	}
-	err = one.call(ctx, People{}, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, People{}, func(ctx context.Context, live *connection, _ func()) error {
 		for r, err := range live.session.Resources(ctx, nil) {
 			if err != nil {
 				return err
@@ -209,7 +209,7 @@ func (s *Servers) Prompts(ctx context.Context, server string) (out []Listed, err
 	if err != nil {
 		return nil, err
 	}
-	err = one.call(ctx, People{}, func(ctx context.Context, live *connection) error {
+	err = one.call(ctx, People{}, func(ctx context.Context, live *connection, _ func()) error {
 		for p, err := range live.session.Prompts(ctx, nil) {
 			if err != nil {
 				return err

@@ -105,6 +105,18 @@ func fake(kind string) *mcp.Server {
 		}
 		return texts("done"), nil
 	})
+	add("steady", "Reports progress for n milliseconds.", func(ctx context.Context, r *mcp.CallToolRequest, in fakeInput) (*mcp.CallToolResult, error) {
+		ticks, end := time.NewTicker(20*time.Millisecond), time.After(time.Duration(in.N)*time.Millisecond)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+				_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1})
+			case <-end:
+				return texts("done"), nil
+			}
+		}
+	})
 	add("media", "Sends all kinds.", func(context.Context, *mcp.CallToolRequest, fakeInput) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{
 			Content: []mcp.Content{

@@ -199,6 +199,16 @@ func TestResultsAndFloodsAreBounded(t *testing.T) {
 	}
 }
 
+// A tool may work for longer than the limit, as long as it says that it works.
+func TestProgressGivesACallMoreTime(t *testing.T) {
+	entry := stdioFake(t, "good")
+	entry.Timeout = Timeout(time.Second)
+	s := serve(t, Options{}, map[string]ServerConfig{"fake": entry})
+	if got, err := s.Call(t.Context(), "fake", "steady", input(t, map[string]any{"n": 1500}), People{}); err != nil || got.texts() != "done" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestNamesOfToolsCannotShadow(t *testing.T) {
 	s := serve(t, Options{}, map[string]ServerConfig{"fake": stdioFake(t, "shadow")})
 	var names []string
