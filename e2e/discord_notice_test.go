@@ -162,7 +162,35 @@ func TestARefusedRestIsTold(t *testing.T) {
 	e2e.Eventually(t, answerWithin, "the operator is told", func() bool { return strings.Contains(warningOf(s, "answers"), "#general") })
 }
 
-// In a locked thread, no model is asked for an answer that Discord would refuse, and the first person who
+// Where the bot may not write, no model is asked, and each person who asks is told once, in private. When it may
+// write again, it answers.
+func TestWhereTheBotMayNotWriteNobodyIsAnswered(t *testing.T) {
+	t.Parallel()
+	model := newChatModel(t)
+	model.letGo()
+	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
+	d.Deny(d.General, d.Guild, discordtest.SendMessages|discordtest.AddReactions)
+	e2e.Eventually(t, answerWithin, "the permissions are known", func() bool {
+		return s.Count("SELECT count(*) FROM surface_sessions WHERE CAST(json AS TEXT) LIKE '%\"muted\":true%'") == 1
+	})
+	direct := d.DM(d.Moderator)
+	for _, text := range []string{"what is there?", "hello?"} {
+		d.MentionUs(d.General, d.Moderator, text)
+	}
+	d.Shown(direct, "the notice", e2e.Holds("I could not answer you in #general"))
+	e2e.Eventually(t, answerWithin, "the operator is told", func() bool { return strings.Contains(warningOf(s, "answers"), "In #general") })
+	d.Permit(d.General, d.Guild, discordtest.SendMessages|discordtest.AddReactions)
+	asked := d.MentionUs(d.General, d.Moderator, "and now?")
+	d.Shown(d.General, "the answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+	if n := s.Count("SELECT count(*) FROM requests"); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+	if n := len(d.Ours(direct)); n != 1 {
+		t.Errorf("%d notices, want 1", n)
+	}
+}
+
+// In a locked thread, no model is asked for an answer that Discord would refuse, and each person who
 // asks is told so, in private.
 func TestInALockedThreadNobodyIsAnswered(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -58,10 +59,7 @@ func (c *complaints) parts(now time.Time) []health.Part {
 // answerRefused tells the people who asked, by a reaction or else in private, and the operator
 // that a platform refused an answer, or the rest of it.
 func (b platformBuilder) answerRefused(tx *db.Tx, p *platform, r relay.Row, askers []relay.Asker) error {
-	where := names(b).titleOf(tx, r.Platform, r.SessionID)
-	if where == "" {
-		where = r.SessionID
-	}
+	where := cmp.Or(names(b).titleOf(tx, r.Platform, r.SessionID), r.SessionID)
 	if err := b.complainOfAnswer(tx, "In "+where+": "+r.Reason); err != nil {
 		return err
 	}

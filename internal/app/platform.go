@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -73,7 +74,10 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 		Profile: profile, Replies: profile, Marks: out.marks,
 		Budget:    gateBudget(b),
 		NoVerdict: b.gateUnreadable,
-		Settings:  b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
+		Muted: func(tx *db.Tx, sessionID string) error {
+			return b.complainOfAnswer(tx, "In "+cmp.Or(called.titleOf(tx, a.Platform(), sessionID), sessionID)+": The bot lacks the permission to send messages (Missing Permissions).")
+		},
+		Settings: b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})
 	b.workflows.Connect(a.Platform(), workflow.Platform{
 		Outbox: out.outbox, Route: out.router.Route, ResolveMentions: func(q db.Queryer, text string) (string, []string) { return called.mapper(q, a.Platform()).Out(text) },

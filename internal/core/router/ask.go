@@ -24,8 +24,10 @@ func (s *Service) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
 	if err != nil {
 		return err
 	}
-	if session.Locked {
-		return fault.New(fault.Conflict, detailLocked)
+	if closed, err := s.closed(tx, session); err != nil {
+		return err
+	} else if closed != "" {
+		return fault.New(fault.Conflict, "%s", closed)
 	}
 	id := "a" + s.o.NewID()
 	source, err := s.chain(tx, m.ChannelID, m.ID, compose.MaxDepth)

@@ -68,11 +68,12 @@ func (d *decision) message(m Message) {
 		return
 	}
 	addressed := m.Mentions || m.ReplyToUs
-	if m.Locked && addressed && !d.Locked {
-		d.emit(Refuse{m.ID, m.UserID})
+	if m.Closed == "" {
+		d.Told = nil
+	} else if addressed {
+		d.refuse(m)
 	}
-	d.Locked = m.Locked && (addressed || d.Locked)
-	if m.Mode == Mention && !addressed || m.Locked || !d.guardLoop(m) {
+	if m.Mode == Mention && !addressed || m.Closed != "" || !d.guardLoop(m) {
 		return
 	}
 	current, ok := d.current()
@@ -114,6 +115,16 @@ func (d *decision) replace(m Message) {
 		d.delete(Deleted{m.CopyOf, original})
 		d.prompt(m)
 	}
+}
+
+// refuse tells each person once that nothing can be written in the session.
+func (d *decision) refuse(m Message) {
+	if slices.Contains(d.Told, m.UserID) {
+		return
+	}
+	d.Told = append(d.Told, m.UserID)
+	d.Told = d.Told[max(0, len(d.Told)-maxTold):]
+	d.emit(Refuse{m.ID, m.UserID, m.Closed})
 }
 
 // guardLoop counts the messages of other programs and returns false if there are too

@@ -6,10 +6,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/core/router"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/store"
 )
 
-// A locked thread accepts no answer: nothing begins there, and the first person who asks is told.
+// A locked thread accepts no answer: nothing begins there, and each person who asks is told once.
 func TestInALockedThreadNothingBegins(t *testing.T) {
 	s, said := router.State{}, 0
 	say := func(m router.Message, want ...router.Effect) {
@@ -22,25 +26,75 @@ func TestInALockedThreadNothingBegins(t *testing.T) {
 			t.Errorf("message %d: -want +got\n%s", said, diff)
 		}
 	}
-	say(router.Message{ID: "1", Locked: true, UserID: "7"})
-	say(router.Message{ID: "2", Locked: true, UserID: "7", Mentions: true}, router.Refuse{MessageID: "2", UserID: "7"})
-	say(router.Message{ID: "3", Locked: true, UserID: "8", Mentions: true})
+	say(router.Message{ID: "1", Closed: "locked", UserID: "7"})
+	say(router.Message{ID: "2", Closed: "locked", UserID: "7", Mentions: true}, router.Refuse{MessageID: "2", UserID: "7", Reason: "locked"})
+	say(router.Message{ID: "2a", Closed: "locked", UserID: "7", Mentions: true})
+	say(router.Message{ID: "3", Closed: "locked", UserID: "8", Mentions: true}, router.Refuse{MessageID: "3", UserID: "8", Reason: "locked"})
+	say(router.Message{ID: "3a", Closed: "locked", UserID: "8", Mentions: true})
 	if s.Empty() {
 		t.Error("the state forgets that somebody was told")
 	}
 	say(router.Message{ID: "4", RequestID: fresh, UserID: "7", Mentions: true}, forward(event.Prompt, fresh, "4"))
 	s.Requests = nil
-	say(router.Message{ID: "5", Locked: true, UserID: "7", ReplyTo: "4", ReplyToUs: true}, router.Refuse{MessageID: "5", UserID: "7"})
+	say(router.Message{ID: "5", Closed: "locked", UserID: "7", ReplyTo: "4", ReplyToUs: true}, router.Refuse{MessageID: "5", UserID: "7", Reason: "locked"})
 }
 
 // The members of an active thread talk to each other, so only those who ask the agent are told.
 func TestInALockedActiveThreadOnlyQuestionsAreRefused(t *testing.T) {
 	var s router.State
-	s, got := decided(s, router.Input{Event: router.Message{ID: "1", Mode: router.Active, Locked: true}, Rules: rules}, at(0))
+	s, got := decided(s, router.Input{Event: router.Message{ID: "1", Mode: router.Active, Closed: "locked"}, Rules: rules}, at(0))
 	if len(got) != 0 || len(s.Buffer) != 0 {
 		t.Errorf("talk: %v, %+v", got, s)
 	}
-	if _, got = decided(s, router.Input{Event: router.Message{ID: "2", Mode: router.Active, Locked: true, Mentions: true}, Rules: rules}, at(0)); len(got) != 1 {
+	if _, got = decided(s, router.Input{Event: router.Message{ID: "2", Mode: router.Active, Closed: "locked", Mentions: true}, Rules: rules}, at(0)); len(got) != 1 {
 		t.Errorf("a question: %v", got)
+	}
+}
+
+// Where we may not write, nothing begins, and the operator is told. A thread has the permissions of its channel.
+func TestWhereWeMayNotWriteNothingBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		session, parent surface.Session
+		begins          bool
+	}{
+		"a channel":                         {session: surface.Session{Kind: surface.Channel, Muted: true}},
+		"a thread":                          {session: surface.Session{Kind: surface.Thread, ParentChannelID: "11"}, parent: surface.Session{ThreadsMuted: true}},
+		"a thread of an announcement":       {session: surface.Session{Kind: surface.Thread, ParentChannelID: "11"}, parent: surface.Session{Muted: true}, begins: true},
+		"a channel whose threads are muted": {session: surface.Session{Kind: surface.Channel, ThreadsMuted: true}, begins: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.session.ChannelID, c.parent.ChannelID, c.parent.Kind = "10", "11", surface.Channel
+			put(t, w, c.session, c.parent)
+			w.start()
+			w.say("1", "7", "<@900> one", mentioned)
+			w.say("2", "7", "<@900> two", mentioned)
+			w.settled()
+			ask := w.db.Update(t.Context(), func(tx *db.Tx) error {
+				return w.svc.Ask(tx, surface.Message{ChannelID: "10", ID: "1"}, surface.User{ID: "7"})
+			})
+			w.stop()
+			if begun := len(w.sent()) > 0; begun != c.begins || (fault.KindOf(ask) == fault.Conflict) == c.begins {
+				t.Errorf("begun: %v, asked: %v", begun, ask)
+			}
+			if told := len(w.muted) == 1; told == c.begins {
+				t.Errorf("the operator was told about %q", w.muted)
+			}
+		})
+	}
+}
+
+func put(t *testing.T, w *world, sessions ...surface.Session) {
+	t.Helper()
+	if err := w.db.Update(t.Context(), func(tx *db.Tx) error {
+		for _, s := range sessions {
+			s.Platform = "discord"
+			if err := (store.SurfaceCache{}).PutSession(tx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

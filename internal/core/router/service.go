@@ -35,9 +35,6 @@ const (
 	refusal        = "🚫"
 )
 
-// detailLocked answers a question in a thread that is locked.
-const detailLocked = "The thread in which you asked me is locked, so I do not answer there. A moderator can unlock it."
-
 // detailDeleted is the reason of a request whose message was deleted.
 const detailDeleted = "The message was deleted."
 
@@ -153,6 +150,9 @@ type Options struct {
 	// NoVerdict is called when the gate fails, is late, or answers what cannot be read; it may be
 	// nil. forwarded reports that the burst is forwarded all the same.
 	NoVerdict func(forwarded bool)
+	// Muted is called when a question in a session is not answered because we may not write there;
+	// it may be nil.
+	Muted func(tx *db.Tx, sessionID string) error
 	// NewID returns the last part of the id of a request that no message names.
 	// Ids sort by time.
 	NewID  func() string
@@ -304,7 +304,7 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	}
 	m := Message{
 		ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), Mode: Direct,
-		UserID: p.UserID, CopyOf: facts.CopyOf, Locked: session.Locked, Programs: s.o.Profile.Programs(session), Channel: channelOf(session),
+		UserID: p.UserID, CopyOf: facts.CopyOf, Programs: s.o.Profile.Programs(session), Channel: channelOf(session),
 		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete,
 		Mentions: facts.MentionsBot, ReplyTo: facts.ReplyToMessageID, ReplyToUs: facts.ReplyToBot,
 	}
@@ -314,6 +314,9 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 			return Message{}, err
 		}
 		m.FromSelf = !s.o.Profile.MayTalk(author) // like our own messages, the message wakes nobody
+	}
+	if m.Closed, err = s.closed(tx, session); err != nil {
+		return Message{}, err
 	}
 	direct := facts.IsDMBased || !complete && session.Kind == surface.Direct
 	if !direct {
@@ -408,10 +411,7 @@ func (s *Service) carry(tx *db.Tx, t target, _ State, e Effect) error {
 		s.o.Logger.Warn("ignoring a message of a program: too many of them woke the agent, and no person did in between", "session_id", t.sessionID, "message_id", e.MessageID)
 		return nil
 	case Refuse:
-		if s.o.Marks == nil {
-			return nil
-		}
-		return s.o.Marks.Show(tx, s.ref(t.sessionID, e.MessageID), refusal, &mark.Notice{UserID: e.UserID, Text: detailLocked})
+		return s.refuse(tx, t.sessionID, e)
 	case Acknowledge:
 		if s.o.Marks == nil {
 			return nil

@@ -39,7 +39,9 @@ type world struct {
 	programs bool
 	// unreadable has the reports about answers of the gate that could not be read.
 	unreadable []bool
-	claim      func(tx *db.Tx, m surface.Message) (bool, error)
+	// muted has the sessions in which a question was not answered because we may not write there.
+	muted []string
+	claim func(tx *db.Tx, m surface.Message) (bool, error)
 	// talk and act select people; roles are those of the authors.
 	talk, act surface.People
 	roles     map[string][]string
@@ -116,6 +118,7 @@ func (w *world) start() {
 		Profile: w, Replies: w,
 		Budget:    &w.budget,
 		NoVerdict: func(forwarded bool) { w.unreadable = append(w.unreadable, forwarded) },
+		Muted:     func(_ *db.Tx, sessionID string) error { w.muted = append(w.muted, sessionID); return nil },
 		Settings:  router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
 		NewID:     func() string { return fmt.Sprint(w.ids.Add(1)) },
 		Now:       func() time.Time { return time.UnixMilli(w.now.Load()) },

@@ -65,6 +65,8 @@ const (
 	maxAcknowledged = 100
 	// maxDelivered bounds the known deliveries of a queued request.
 	maxDelivered = 200
+	// maxTold bounds the people who were told that a session is closed.
+	maxTold = 100
 	// maxPrograms is how many messages of programs may wake the agent within
 	// programWindow unless a person does in between: two programs that answer each
 	// other stop soon, and a busy monitor is heard again later.
@@ -89,13 +91,13 @@ type State struct {
 	// Programs are the times (Unix milliseconds) of the last messages of other
 	// programs that woke the agent since a person did.
 	Programs []int64 `json:"programs,omitempty"`
-	// Locked reports that somebody was told that the thread is locked.
-	Locked bool `json:"locked,omitempty"`
+	// Told are the people who were told that nothing can be written in the session.
+	Told []string `json:"refused,omitempty"`
 }
 
 // Empty reports whether there is nothing to store.
 func (s State) Empty() bool {
-	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && len(s.Programs) == 0 && s.First == 0 && s.Due == 0 && !s.Locked
+	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && len(s.Programs) == 0 && s.First == 0 && s.Due == 0 && len(s.Told) == 0
 }
 
 func (s State) clone() State {
@@ -103,6 +105,7 @@ func (s State) clone() State {
 	s.Buffer = slices.Clone(s.Buffer)
 	s.Gating = slices.Clone(s.Gating)
 	s.Programs = slices.Clone(s.Programs)
+	s.Told = slices.Clone(s.Told)
 	return s
 }
 
@@ -173,8 +176,8 @@ type Message struct {
 	FromSelf, FromBot, Claimed bool
 	// UserID is its author. CopyOf is the message whose place it takes, "" for none.
 	UserID, CopyOf string
-	// Locked reports that the thread is locked, so that an answer could not be shown.
-	Locked bool
+	// Closed says why an answer could not be shown in the session, "" if it can be.
+	Closed string
 	// Programs reports that the session listens to other programs. Channel is the channel of a
 	// thread, "" elsewhere.
 	Programs bool
@@ -287,9 +290,9 @@ type Unacknowledge struct{ MessageIDs []string }
 // many.
 type Ignore struct{ MessageID string }
 
-// Refuse tells the author of a message that it is not answered, because the thread is locked: by a
-// reaction or, if the platform refuses that, too, in private.
-type Refuse struct{ MessageID, UserID string }
+// Refuse tells the author of a message that it is not answered, and why: by a reaction or, if the
+// platform refuses that, too, in private.
+type Refuse struct{ MessageID, UserID, Reason string }
 
 // AskGate asks the gate about the burst in Gating.
 type AskGate struct{ MessageIDs []string }

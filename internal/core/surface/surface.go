@@ -88,6 +88,10 @@ type Session struct {
 	// more messages in the thread.
 	Hidden bool `json:"hidden,omitempty"`
 	Locked bool `json:"locked,omitempty"`
+	// Muted reports that we may not write in the channel, ThreadsMuted that we may not write in
+	// its threads.
+	Muted        bool `json:"muted,omitempty"`
+	ThreadsMuted bool `json:"threadsMuted,omitempty"`
 	// LastMessageID is the newest message that the platform has reported,
 	// ReadMessageID the newest that was received.
 	LastMessageID string `json:"lastMessageId,omitempty"`

@@ -162,7 +162,7 @@ func (g *guildSync) refresh(ctx context.Context, guildID string) error {
 			if err != nil {
 				return err
 			}
-			s.Hidden = w.visibilityOf(self, c).hidden
+			w.visibilityOf(self, c).applyTo(&s)
 			if s.ReadMessageID == "" {
 				s.ReadMessageID = cmp.Or(c.LastMessageID, idBefore(c.ID))
 			}

@@ -112,7 +112,7 @@ func (g *guildSync) openGap(tx *db.Tx, c wireChannel, guildID string, since int6
 	if err != nil {
 		return err
 	}
-	s.Hidden = visible.hidden
+	visible.applyTo(&s)
 	created := since > 0 && createdAt(c.ID) >= since
 	known[c.ID] = s.ReadMessageID != "" || created
 	if s.ReadMessageID == "" {
@@ -156,7 +156,8 @@ func (g *guildSync) onChannel(c wireChannel) func(*db.Tx) error {
 	if c.isDirect() || c.hasNoMessages() || !g.directory.allows(c.ID, i) {
 		return nil
 	}
-	if !c.isThread() && i.overwrites != before.overwrites { // threads are announced only to those who see them
+	permitted := !c.isThread() && i.overwrites != before.overwrites // threads are announced only to those who see them
+	if permitted {
 		g.scheduleGuildRefresh(i.guildID)
 	}
 	return func(tx *db.Tx) error {
@@ -166,6 +167,9 @@ func (g *guildSync) onChannel(c wireChannel) func(*db.Tx) error {
 		}
 		if s.ReadMessageID == "" {
 			s.ReadMessageID = idBefore(c.ID)
+		}
+		if permitted { // until the refresh, whoever asks may get an answer
+			s.Muted, s.ThreadsMuted = false, false
 		}
 		return g.o.Tables.Channels.PutSession(tx, s)
 	}

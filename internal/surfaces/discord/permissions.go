@@ -3,6 +3,8 @@ package discord
 import (
 	"slices"
 	"strconv"
+
+	"lilac/internal/core/surface"
 )
 
 // The permissions that decide what the bot can see ("Permissions", bitwise
@@ -10,20 +12,29 @@ import (
 const (
 	permissionAdministrator = 1 << 3
 	permissionView          = 1 << 10
+	permissionSend          = 1 << 11
 	permissionHistory       = 1 << 16
 	permissionConnect       = 1 << 20
 	permissionThreads       = 1 << 38
 )
 
-// visibility says how much of a channel the bot can see.
+// visibility says how much of a channel the bot can see and do.
 type visibility struct {
 	// hidden reports that the bot cannot see the channel; noHistory, that it
 	// cannot read earlier messages.
 	hidden, noHistory bool
+	// muted reports that the bot sees the channel and cannot write in it;
+	// threadsMuted, that it cannot write in its threads.
+	muted, threadsMuted bool
+}
+
+// applyTo stores what the session of a channel keeps of it.
+func (v visibility) applyTo(s *surface.Session) {
+	s.Hidden, s.Muted, s.ThreadsMuted = v.hidden, v.muted, v.threadsMuted
 }
 
 // visibilityOf computes the bot's visibility of a channel. A thread has the
-// permissions of its parent. Without information, everything is visible.
+// permissions of its parent. Without information, everything is possible.
 func (g wireGuild) visibilityOf(self string, c wireChannel) visibility {
 	me := slices.IndexFunc(g.Members, func(m wireMember) bool { return m.User != nil && m.User.ID == self })
 	if me < 0 || len(g.Roles) == 0 {
@@ -38,7 +49,10 @@ func (g wireGuild) visibilityOf(self string, c wireChannel) visibility {
 	}
 	have := effectivePermissions(g, g.Members[me], self, c)
 	hidden := isHidden(have, c)
-	return visibility{hidden: hidden, noHistory: hidden || have&permissionHistory == 0}
+	return visibility{
+		hidden: hidden, noHistory: hidden || have&permissionHistory == 0,
+		muted: !hidden && have&permissionSend == 0, threadsMuted: !hidden && have&permissionThreads == 0,
+	}
 }
 
 // isHidden reports whether a channel cannot be seen with the permissions

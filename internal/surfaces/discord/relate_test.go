@@ -165,6 +165,35 @@ func TestALockedThreadIsKnown(t *testing.T) {
 	}
 }
 
+// The store knows where the bot may not write: from the start, and after each change.
+func TestWhereTheBotMayNotWriteIsKnown(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	w := newWorld(t, discordtest.Options{})
+	quiet := w.server.Channel(w.guild, "announcements")
+	w.server.Deny(quiet, w.guild, discordtest.SendMessages)
+	w.server.Deny(w.channel, w.guild, discordtest.SendInThreads)
+	w.connected(w.options())
+	is := func(channel string, muted, threads bool) {
+		t.Helper()
+		w.await(fmt.Sprint("the channel is muted: ", muted, threads), func() bool {
+			s := w.session(channel)
+			return s.Muted == muted && s.ThreadsMuted == threads
+		})
+	}
+	w.caughtUp()
+	is(quiet, true, false)
+	is(w.channel, false, true)
+	w.server.Permit(quiet, w.guild, discordtest.SendMessages)
+	w.caughtUp()
+	if w.session(quiet).Muted {
+		t.Error("whoever asks before the permissions are read again gets no answer")
+	}
+	w.server.Deny(w.channel, w.guild, discordtest.SendMessages)
+	is(w.channel, true, true)
+	w.server.Role(w.guild, discordtest.Administrator, w.server.Self().ID)
+	is(w.channel, false, false)
+}
+
 // Who asks about a comment asks about its forward, too.
 func TestAskingAboutACommentKeepsItsForward(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
