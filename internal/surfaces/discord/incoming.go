@@ -73,6 +73,7 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 			return nil, true
 		}
 	}
+	m.Content = r.withoutRole(m.Content, channel.guildID)
 	in = &incoming{
 		m: r.convert.message(m), channel: channel, updated: updated, inboxID: m.ID, nonce: m.nonceText(),
 	}

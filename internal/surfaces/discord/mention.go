@@ -31,6 +31,16 @@ func (r *recorder) mentionsBot(ctx context.Context, m wireMessage, guildID strin
 	return role != "" && slices.Contains(m.MentionRoles, role) && strings.Contains(content, "<@&"+role+">"), err
 }
 
+// withoutRole replaces the mentions of the bot's managed role by mentions of the bot: people choose
+// the role by mistake, because it has the bot's name.
+func (r *recorder) withoutRole(content, guildID string) string {
+	role, _ := r.directory.roles.get(guildID)
+	if self := r.status.selfID(); role != "" && self != "" {
+		return strings.ReplaceAll(content, "<@&"+role+">", "<@"+self+">")
+	}
+	return content
+}
+
 // addsMention reports whether an edited message mentions the bot and did not
 // before. An unknown earlier version counts as one without the mention.
 func (r *recorder) addsMention(ctx context.Context, in *incoming) bool {

@@ -52,6 +52,19 @@ func TestOnlyAMentionInTheOwnTextCounts(t *testing.T) {
 	}
 }
 
+// The bot's managed role has its name, so people choose it by mistake. It is stored as a mention of the bot.
+func TestAMentionOfTheManagedRoleIsOneOfTheBot(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	role, other := w.server.ManagedRole(w.guild), w.server.Role(w.guild, 0)
+	w.connected(w.options())
+	w.caughtUp()
+	w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"id":"1900000000000000001","channel_id":%q,"guild_id":%q,"author":{"id":%q},"content":"<@&%s> !int ask <@&%s>","mention_roles":[%[4]q,%[5]q]}`,
+		w.channel, w.guild, w.ann.ID, role, other)))
+	if f := w.factsOf("1900000000000000001"); !f.MentionsBot || f.Content != w.server.Self().Mention()+" !int ask <@&"+other+">" {
+		t.Errorf("%+v", f)
+	}
+}
+
 // An edit reports the mention that it adds, and only the edit that adds it.
 func TestAnEditReportsTheMentionThatItAdds(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
