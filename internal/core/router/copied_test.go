@@ -76,3 +76,41 @@ func TestACopyTakesThePlaceOfAMessageThatWaits(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
+
+// The program may delete the original first. Its copy is answered in its place.
+func TestACopyMayComeAfterTheDeletion(t *testing.T) {
+	for name, before := range map[string]router.State{
+		"the original waits in a burst":       {Buffer: []string{"5"}, First: 1, Due: 1},
+		"the original is queued":              {Requests: []router.Request{{ID: "r5"}}},
+		"the original was never for the bot":  {},
+		"the original is being answered":      {Requests: []router.Request{{ID: "r5", Running: true}}},
+		"the copy of an original came before": {Dropped: []string{"4"}, DroppedAt: at(0).UnixMilli()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := router.Decide(before, router.Input{Event: router.Deleted{ID: "5", RequestID: "r5"}, Rules: rules}, at(0))
+			_, got := decided(s, router.Input{Event: router.Message{ID: "6", RequestID: "r6", CopyOf: "5", Mode: router.Mention, Mentions: true, FromBot: true, Programs: true}, Rules: rules}, at(0))
+			var want []router.Effect
+			switch name {
+			case "the original waits in a burst":
+				want = []router.Effect{forward(event.Prompt, "r6", "6")}
+			case "the original is queued":
+				want = []router.Effect{router.Cancel{RequestID: "r5"}, forward(event.Prompt, "r6", "6")}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// While the gate judges the original, its verdict counts for the copy.
+func TestACopyTakesThePlaceOfAMessageThatIsJudged(t *testing.T) {
+	s := router.State{Gating: []string{"5"}}
+	for _, e := range []router.Event{router.Message{ID: "6", CopyOf: "5", FromBot: true, Mode: router.Active}, router.Deleted{ID: "5"}} {
+		s, _ = router.Decide(s, router.Input{Event: e, Rules: rules}, at(0))
+	}
+	_, got := decided(s, router.Input{Event: router.Gated{RequestID: fresh, Forward: true}, Rules: rules}, at(0))
+	if diff := cmp.Diff([]router.Effect{forward(event.Prompt, fresh, "6")}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

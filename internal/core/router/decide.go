@@ -55,9 +55,14 @@ type decision struct {
 func (d *decision) emit(e Effect) { d.effects = append(d.effects, e) }
 
 func (d *decision) message(m Message) {
+	if age := d.now.UnixMilli() - d.DroppedAt; age < 0 || age > droppedFor.Milliseconds() {
+		d.Dropped, d.DroppedAt = nil, 0
+	}
 	if m.CopyOf != "" {
-		d.replace(m)
-		return
+		if !d.replace(m) {
+			return
+		}
+		m.FromBot, m.FromSelf = false, false
 	}
 	if m.FromSelf || m.FromBot && !m.Programs || m.Claimed || m.FactsMissing && m.Mode != Direct {
 		return
@@ -102,19 +107,30 @@ func (d *decision) message(m Message) {
 	}
 }
 
-// replace lets a copy take the place of a person's message, which the program that posted the copy is about
-// to delete. What waits is answered for the copy, and what runs goes on. The message has passed the rules, so
-// the copy need not: it is no reply, and its author is a program.
-func (d *decision) replace(m Message) {
+// replace lets a copy take the place of a person's message, which the program that posted the copy deletes,
+// before or after. What waits is answered for the copy, and what runs goes on: the original has passed the
+// rules, so the copy need not. It reports whether the copy is decided about as the message of a person,
+// because the original is gone.
+func (d *decision) replace(m Message) (anew bool) {
 	for _, waiting := range [][]string{d.Buffer, d.Gating} {
 		if i := slices.Index(waiting, m.CopyOf); i >= 0 {
 			waiting[i] = m.ID
 		}
 	}
-	if original := strings.TrimSuffix(m.RequestID, m.ID) + m.CopyOf; d.starting(original) {
+	original := strings.TrimSuffix(m.RequestID, m.ID) + m.CopyOf
+	starting := d.starting(original)
+	if starting {
 		d.delete(Deleted{m.CopyOf, original})
+	}
+	i := slices.Index(d.Dropped, m.CopyOf)
+	if i < 0 {
+		return false
+	}
+	d.Dropped = slices.Delete(d.Dropped, i, i+1)
+	if starting {
 		d.prompt(m)
 	}
+	return !starting
 }
 
 // refuse tells each person once that nothing can be written in the session.
@@ -146,6 +162,10 @@ func (d *decision) guardLoop(m Message) bool {
 
 // delete removes a message from the burst and cancels the request that it began.
 func (d *decision) delete(m Deleted) {
+	if slices.Contains(d.Buffer, m.ID) || slices.Contains(d.Gating, m.ID) || d.starting(m.RequestID) {
+		d.Dropped = append(d.Dropped, m.ID)
+		d.Dropped, d.DroppedAt = d.Dropped[max(0, len(d.Dropped)-maxDropped):], d.now.UnixMilli()
+	}
 	d.unbuffer([]string{m.ID})
 	for i, r := range d.Requests {
 		d.Requests[i].Joined = slices.DeleteFunc(slices.Clone(r.Joined), func(q Question) bool { return q.ID == m.ID })

@@ -234,8 +234,12 @@ func TestAnEmptyBurstIsForgotten(t *testing.T) {
 		t.Error("the message that is left is not known")
 	}
 	p.does(2*time.Second, router.Deleted{ID: "2"})
-	if !p.state.Empty() {
+	if s := p.state; len(s.Buffer) != 0 || s.First != 0 || s.Due != 0 {
 		t.Errorf("this is still known: %+v", p.state)
+	}
+	p.does(2*time.Minute, message(router.Mention, "3")) // now no copy of them can come
+	if !p.state.Empty() {
+		t.Errorf("this is still known after minutes: %+v", p.state)
 	}
 }
 

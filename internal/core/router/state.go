@@ -65,6 +65,10 @@ const (
 	maxAcknowledged = 100
 	// maxDelivered bounds the known deliveries of a queued request.
 	maxDelivered = 200
+	// maxDropped bounds the messages that were deleted before they were answered, and droppedFor
+	// is how long they are known.
+	maxDropped = 5
+	droppedFor = time.Minute
 	// maxTold bounds the people who were told that a session is closed.
 	maxTold = 100
 	// maxPrograms is how many messages of programs may wake the agent within
@@ -91,13 +95,17 @@ type State struct {
 	// Programs are the times (Unix milliseconds) of the last messages of other
 	// programs that woke the agent since a person did.
 	Programs []int64 `json:"programs,omitempty"`
+	// Dropped are messages that were deleted before they were answered, the last one at DroppedAt
+	// (Unix milliseconds). A copy, which is answered in place of one, may come soon.
+	Dropped   []string `json:"dropped,omitempty"`
+	DroppedAt int64    `json:"droppedAt,omitempty"`
 	// Told are the people who were told that nothing can be written in the session.
 	Told []string `json:"refused,omitempty"`
 }
 
 // Empty reports whether there is nothing to store.
 func (s State) Empty() bool {
-	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && len(s.Programs) == 0 && s.First == 0 && s.Due == 0 && len(s.Told) == 0
+	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && len(s.Programs) == 0 && s.First == 0 && s.Due == 0 && len(s.Dropped) == 0 && len(s.Told) == 0
 }
 
 func (s State) clone() State {
@@ -105,6 +113,7 @@ func (s State) clone() State {
 	s.Buffer = slices.Clone(s.Buffer)
 	s.Gating = slices.Clone(s.Gating)
 	s.Programs = slices.Clone(s.Programs)
+	s.Dropped = slices.Clone(s.Dropped)
 	s.Told = slices.Clone(s.Told)
 	return s
 }

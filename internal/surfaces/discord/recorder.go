@@ -37,6 +37,9 @@ type recorder struct {
 	mu sync.Mutex
 	// warnedAt is when a message of another process was last reported.
 	warnedAt time.Time
+	// deleted are messages of people that were just deleted, newest last; a copy may follow. The
+	// cache forgets their texts.
+	deleted []surface.Message
 }
 
 // store writes a message to the inbox and the cache, and publishes its event.
@@ -121,6 +124,9 @@ func (r *recorder) cacheChannel(tx *db.Tx, channelID string, i channelInfo, m su
 // storeDeletion records that a message was deleted.
 func (r *recorder) storeDeletion(tx *db.Tx, channelID, messageID, inboxID string) error {
 	now := tx.Now().UnixMilli()
+	if m, err := r.o.Tables.Messages.Message(tx, Platform, channelID, messageID); err == nil {
+		r.keepDeleted(m, now)
+	}
 	if err := r.o.Tables.Messages.MarkDeleted(tx, Platform, channelID, messageID, now); err != nil {
 		return err
 	}

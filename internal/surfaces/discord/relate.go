@@ -1,8 +1,10 @@
 package discord
 
 import (
+	"slices"
 	"strings"
 
+	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 )
 
@@ -12,8 +14,10 @@ const (
 	// message and the copy of it. Both are in milliseconds.
 	commentWithin = 7 * 60_000
 	copyWithin    = 15_000
-	// maxBetween is how many earlier messages are compared.
+	// maxBetween is how many earlier messages are compared, and maxDeleted how many that were
+	// deleted are kept for that.
 	maxBetween = 5
+	maxDeleted = 50
 	// maxMarks is the length of the marks before and behind a text by which a program recognizes what it copies.
 	maxMarks = 100
 )
@@ -28,16 +32,50 @@ func (r *recorder) relate(tx *db.Tx, in *incoming) error {
 		return nil
 	}
 	before, err := r.o.Tables.Messages.Messages(tx, Platform, in.m.ChannelID, in.m.ID, maxBetween)
+	if in.copied != "" {
+		before = append(before, r.deletedIn(in.m.ChannelID)...)
+	}
 	for i := range before {
 		b := &before[i]
 		switch age := in.m.CreatedAt - b.CreatedAt; {
 		case in.facts.CopyOf == "" && !b.AuthorBot && age <= copyWithin && isCopy(in.copied, b.Text):
-			in.facts.CopyOf = b.ID
+			in.replace(*b)
 		case i == 0 && b.AuthorID == in.m.AuthorID && age <= commentWithin && isWordless(b.Text):
 			in.m.ReplyTo, in.facts.ReplyToMessageID = b.ID, b.ID
 		}
 	}
 	return err
+}
+
+// replace makes the message a copy of a person's message. What that replies to or mentions is
+// lost: a webhook cannot reply, and its mentions may be switched off.
+func (in *incoming) replace(original surface.Message) {
+	facts, _ := surface.FactsOf(Platform, original.Raw)
+	in.facts.CopyOf, in.m.ReplyTo = original.ID, original.ReplyTo
+	in.facts.ReplyToMessageID, in.facts.ReplyToBot = original.ReplyTo, facts.ReplyToBot
+	in.facts.MentionsBot = in.facts.MentionsBot || facts.MentionsBot
+}
+
+// keepDeleted remembers a message that is about to be deleted.
+func (r *recorder) keepDeleted(m surface.Message, now int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deleted = slices.DeleteFunc(r.deleted, func(d surface.Message) bool { return now-d.CreatedAt > copyWithin })
+	if !m.AuthorBot && now-m.CreatedAt <= copyWithin {
+		r.deleted = append(r.deleted[max(0, len(r.deleted)-maxDeleted+1):], m)
+	}
+}
+
+// deletedIn returns the messages of a channel that were just deleted.
+func (r *recorder) deletedIn(channelID string) (out []surface.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.deleted {
+		if m.ChannelID == channelID {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // isWordless reports whether a message has only files or what [wireMessage.text] puts in brackets.

@@ -100,6 +100,27 @@ func TestACopyNamesTheMessageThatItReplaces(t *testing.T) {
 	}
 }
 
+// The program may delete the original before it posts the copy. A webhook cannot reply, and its mentions may be
+// switched off, so the copy has those of the original.
+func TestACopyMayComeAfterTheDeletionOfItsOriginal(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.connected(w.options())
+	asked := w.server.Say(w.channel, w.bob, "shall we?", discordtest.SayOptions{})
+	original := w.server.Say(w.channel, w.ann, "A: "+w.server.Self().Mention()+" yes", discordtest.SayOptions{ReplyTo: asked})
+	other := w.server.Channel(w.guild, "other")
+	w.server.Delete(w.channel, original)
+	proxy := discordtest.SayOptions{Rich: discordtest.Rich{Webhook: true, Proxy: true}}
+	hook, text := w.server.User("Alter"), w.server.Self().Mention()+" yes"
+	elsewhere, copied := w.server.Say(other, hook, text, proxy), w.server.Say(w.channel, hook, text, proxy)
+	f := w.factsOf(copied)
+	if f.CopyOf != original || !f.MentionsBot || f.ReplyToMessageID != asked {
+		t.Errorf("the copy of %s has %+v", original, f)
+	}
+	if f := w.factsOf(elsewhere); f.CopyOf != "" {
+		t.Errorf("in another channel: %+v", f)
+	}
+}
+
 // The names of roles are known before anybody mentions one, and after a change.
 func TestTheNamesOfRolesAreKnown(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
