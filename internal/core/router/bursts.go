@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/delay"
@@ -124,7 +125,11 @@ func (s *Service) watchBursts(ctx context.Context) error {
 // next attempt, or 0 if none is needed.
 func (s *Service) releaseBurst(ctx context.Context, session string) time.Duration {
 	err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
-		return s.decide(tx, session, Due{RequestID: s.requestID(session, "b"+s.o.NewID())}, nil)
+		in, err := s.session(tx, session)
+		if err != nil {
+			return err
+		}
+		return s.decide(tx, session, Due{RequestID: s.requestID(session, "b"+s.o.NewID()), Direct: in.Kind == surface.Direct}, nil)
 	})
 	if err != nil && ctx.Err() == nil {
 		s.o.Logger.ErrorContext(ctx, "cannot forward a burst", "session_id", session, "error", err)

@@ -30,7 +30,7 @@ func Decide(s State, in Input, now time.Time) (State, []Effect) {
 	case Delivered:
 		d.markDelivered(e.RequestID, e.MessageIDs)
 	case Due:
-		d.releaseBurst(e.RequestID)
+		d.releaseBurst(e)
 	case Gated:
 		burst := d.Gating
 		d.Gating = nil
@@ -83,11 +83,14 @@ func (d *decision) message(m Message) {
 	}
 	current, ok := d.current()
 	if !ok {
-		if m.Mode == Active && !addressed {
-			d.buffer(m.ID)
-			return
+		switch {
+		case m.Mode == Active && !addressed:
+			d.buffer(m.ID, d.in.Rules.Debounce)
+		case m.Mode == Direct && m.ForwardOnly:
+			d.buffer(m.ID, Debounce{commentWait, commentWait})
+		default:
+			d.prompt(m)
 		}
-		d.prompt(m)
 		return
 	}
 	reply := m.ReplyTo != "" && (m.ReplyToRequest == current.ID || slices.Contains(current.Outputs, m.ReplyTo))
@@ -255,13 +258,13 @@ func (d *decision) join(requestID string, q event.Queue, m Message, inherit bool
 	}
 }
 
-func (d *decision) buffer(id string) {
+func (d *decision) buffer(id string, wait Debounce) {
 	now := d.now.UnixMilli()
 	if len(d.Buffer) == 0 || d.First > now { // or the clock was set back
 		d.First = now
 	}
 	d.Buffer = append(d.Buffer, id)
-	d.Due = min(now+d.in.Rules.Debounce.Wait.Milliseconds(), d.First+d.in.Rules.Debounce.Max.Milliseconds())
+	d.Due = min(now+wait.Wait.Milliseconds(), d.First+wait.Max.Milliseconds())
 	if len(d.Buffer) >= maxBuffered {
 		d.Due = now
 	}
@@ -269,7 +272,7 @@ func (d *decision) buffer(id string) {
 
 // releaseBurst forwards the burst, or asks the gate about it, if its time has
 // come. A burst waits while the gate judges the one before it.
-func (d *decision) releaseBurst(requestID string) {
+func (d *decision) releaseBurst(e Due) {
 	if len(d.Buffer) == 0 || len(d.Gating) > 0 {
 		return
 	}
@@ -282,12 +285,12 @@ func (d *decision) releaseBurst(requestID string) {
 	}
 	burst := d.Buffer
 	d.Buffer, d.First, d.Due = nil, 0, 0
-	if _, busy := d.current(); d.in.Rules.Gate && !busy {
+	if _, busy := d.current(); d.in.Rules.Gate && !busy && !e.Direct {
 		d.Gating = burst
 		d.emit(AskGate{MessageIDs: burst})
 		return
 	}
-	d.forwardBurst(requestID, burst)
+	d.forwardBurst(e.RequestID, burst)
 }
 
 // forwardBurst forwards a burst as a request, or to the one that began meanwhile.

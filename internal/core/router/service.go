@@ -305,7 +305,7 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	m := Message{
 		ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), Mode: Direct,
 		UserID: p.UserID, CopyOf: facts.CopyOf, Programs: s.o.Profile.Programs(session), Channel: channelOf(session),
-		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete,
+		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete, ForwardOnly: facts.ForwardOnly,
 		Mentions: facts.MentionsBot, ReplyTo: facts.ReplyToMessageID, ReplyToUs: facts.ReplyToBot,
 	}
 	if !m.FromSelf {

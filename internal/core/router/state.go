@@ -16,7 +16,7 @@ import (
 //	  │ running                           running │       │ not seen for an hour
 //	  └───────────────────────────────────────────┴──> running ── ended ──> (none)
 //
-// The life of a burst in an active session:
+// The life of a burst in an active session, and of forwards without words in a private one:
 //
 //	(none) ── message ──> buffered ── due ──> forwarded      without a gate, or
 //	                       │    │                            while a request runs
@@ -76,6 +76,9 @@ const (
 	// other stop soon, and a busy monitor is heard again later.
 	maxPrograms   = 5
 	programWindow = 10 * time.Minute
+	// commentWait is how long a forward in a private conversation waits for the words about it. A
+	// client sends them as a second message at once.
+	commentWait = 2 * time.Second
 	// staleAfter is when a request that was never seen to run is forgotten.
 	staleAfter = time.Hour
 )
@@ -194,6 +197,8 @@ type Message struct {
 	// Delivered reports that the model has received it: with a reply to it whose
 	// event came first, or because somebody asked about it.
 	Delivered bool
+	// ForwardOnly reports that it has no words of its own, which often follow at once.
+	ForwardOnly bool
 	// FactsMissing reports that the event has no facts from the platform.
 	FactsMissing bool
 	// Mentions reports that the text contains the agent's literal id, Interrupts
@@ -242,8 +247,12 @@ type Delivered struct {
 }
 
 // Due reports that the time of the burst has come. RequestID is the request that
-// the burst would begin.
-type Due struct{ RequestID string }
+// the burst would begin. Direct reports that it was written in a private
+// conversation, so that no gate is asked.
+type Due struct {
+	RequestID string
+	Direct    bool
+}
 
 // Gated is the gate's verdict about a burst.
 type Gated struct {

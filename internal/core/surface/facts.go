@@ -19,6 +19,9 @@ type Facts struct {
 	// CopyOf is the message of a person that a program has posted again as this one, to delete
 	// the original.
 	CopyOf string `json:"copyOf,omitempty"`
+	// ForwardOnly reports that the message forwards another one and has no words of its own, which
+	// often follow in a second message.
+	ForwardOnly bool `json:"forwardOnly,omitempty"`
 	// AuthorIsBot reports that a program wrote it, AuthorIsSelf that we did.
 	AuthorIsBot  bool         `json:"authorIsBot,omitempty"`
 	AuthorIsSelf bool         `json:"authorIsSelf,omitempty"`

@@ -91,7 +91,7 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 	in.facts = surface.Facts{
 		IsDMBased: channel.kind == surface.Direct, MentionsBot: mentioned,
 		ReplyToMessageID: in.m.ReplyTo, ReplyToBot: r.repliesToSelf(ctx, in, m),
-		GuildID: channel.guildID, ParentChannelID: channel.parentID,
+		GuildID: channel.guildID, ParentChannelID: channel.parentID, ForwardOnly: len(m.Snapshots) > 0 && m.Content == "",
 		AuthorIsBot: in.m.AuthorBot, AuthorIsSelf: in.m.FromSelf, Attachments: in.m.Attachments,
 	}
 	in.facts.MentionAdded = r.addsMention(ctx, in)

@@ -23,6 +23,9 @@ func TestACommentRepliesToWhatCameWithoutWords(t *testing.T) {
 	forward := func() string {
 		return w.server.Say(w.channel, w.ann, "", discordtest.SayOptions{Rich: discordtest.Rich{Forward: &original}})
 	}
+	if f := w.factsOf(forward()); !f.ForwardOnly {
+		t.Error("a forward is not known as one without words")
+	}
 	for _, c := range []struct {
 		name string
 		say  func() (text, want string)
