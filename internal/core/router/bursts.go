@@ -129,7 +129,11 @@ func (s *Service) releaseBurst(ctx context.Context, session string) time.Duratio
 		if err != nil {
 			return err
 		}
-		return s.decide(tx, session, Due{RequestID: s.requestID(session, "b"+s.o.NewID()), Direct: in.Kind == surface.Direct}, nil)
+		closed, err := s.closed(tx, in)
+		if err != nil {
+			return err
+		}
+		return s.decide(tx, session, Due{s.requestID(session, "b"+s.o.NewID()), in.Kind == surface.Direct, closed}, nil)
 	})
 	if err != nil && ctx.Err() == nil {
 		s.o.Logger.ErrorContext(ctx, "cannot forward a burst", "session_id", session, "error", err)

@@ -8,6 +8,7 @@ import (
 	"lilac/internal/core/mark"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 )
 
 // detailLocked answers a question in a thread that is locked, and detailMuted one where we may not
@@ -37,16 +38,40 @@ func (s *Service) closed(q db.Queryer, session surface.Session) (string, error) 
 	return "", nil
 }
 
-// refuse tells the author of a message that it is not answered. A missing permission is a mistake
-// that the operator can mend; a thread is locked on purpose.
+// refuse tells the author of a message that it is not answered.
 func (s *Service) refuse(tx *db.Tx, sessionID string, e Refuse) error {
-	if e.Reason != detailLocked && s.o.Muted != nil {
-		if err := s.o.Muted(tx, sessionID); err != nil {
+	if err := s.complain(tx, sessionID, e.Reason); err != nil || s.o.Marks == nil {
+		return err
+	}
+	return s.o.Marks.Show(tx, s.ref(sessionID, e.MessageID), refusal, &mark.Notice{UserID: e.UserID, Text: e.Reason})
+}
+
+// refuseBurst tells everybody who wrote a part of a burst that it is not answered.
+func (s *Service) refuseBurst(tx *db.Tx, sessionID string, e RefuseBurst) error {
+	if err := s.complain(tx, sessionID, e.Reason); err != nil || s.o.Marks == nil {
+		return err
+	}
+	told := map[string]bool{}
+	for _, id := range e.MessageIDs {
+		m, err := s.o.Cache.Message(tx, s.o.Platform, sessionID, id)
+		if fault.KindOf(err) == fault.NotFound || err == nil && (m.AuthorBot || told[m.AuthorID]) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("load the author of a message: %w", err)
+		}
+		told[m.AuthorID] = true
+		if err := s.o.Marks.Tell(tx, s.ref(sessionID, id), mark.Notice{UserID: m.AuthorID, Text: e.Reason}); err != nil {
 			return err
 		}
 	}
-	if s.o.Marks == nil {
+	return nil
+}
+
+// complain tells the operator about a missing permission; a thread is locked on purpose.
+func (s *Service) complain(tx *db.Tx, sessionID, reason string) error {
+	if reason == detailLocked || s.o.Muted == nil {
 		return nil
 	}
-	return s.o.Marks.Show(tx, s.ref(sessionID, e.MessageID), refusal, &mark.Notice{UserID: e.UserID, Text: e.Reason})
+	return s.o.Muted(tx, sessionID)
 }

@@ -285,6 +285,10 @@ func (d *decision) releaseBurst(e Due) {
 	}
 	burst := d.Buffer
 	d.Buffer, d.First, d.Due = nil, 0, 0
+	if e.Closed != "" {
+		d.emit(RefuseBurst{burst, e.Closed})
+		return
+	}
 	if _, busy := d.current(); d.in.Rules.Gate && !busy && !e.Direct {
 		d.Gating = burst
 		d.emit(AskGate{MessageIDs: burst})

@@ -1,13 +1,17 @@
 package router_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"lilac/internal/core/mark"
 	"lilac/internal/core/router"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
@@ -81,6 +85,49 @@ func TestWhereWeMayNotWriteNothingBegins(t *testing.T) {
 				t.Errorf("the operator was told about %q", w.muted)
 			}
 		})
+	}
+}
+
+// notices records what people are told in private.
+type notices struct{ told []string }
+
+func (*notices) Show(*db.Tx, event.MessageRef, string, *mark.Notice) error { return nil }
+func (*notices) Remove(*db.Tx, event.MessageRef, string) error             { return nil }
+
+func (n *notices) Tell(_ *db.Tx, ref event.MessageRef, told mark.Notice) error {
+	n.told = append(n.told, ref.MessageID+" "+told.UserID+" "+told.Text)
+	return nil
+}
+
+// A burst that waits when its session is closed costs no call of a model. Everybody who took part is told once.
+func TestABurstThatWaitsWhenItsSessionIsClosedIsRefused(t *testing.T) {
+	w := newWorld(t)
+	private := &notices{}
+	w.mode, w.marks = router.Active, private
+	w.gate = func(context.Context, []chat.Message) (router.Verdict, error) {
+		t.Error("the gate was asked")
+		return router.Verdict{}, nil
+	}
+	w.start()
+	w.say("1", "7", "anyone?", surface.Facts{})
+	w.say("2", "8", "yes", surface.Facts{})
+	w.say("3", "7", "good", surface.Facts{})
+	w.settled()
+	w.stop()
+	w.now.Add(time.Hour.Milliseconds())
+	put(t, w, surface.Session{ChannelID: "10", Kind: surface.Channel, Title: "lounge", Muted: true})
+	w.start()
+	w.eventually(func() bool {
+		var s router.State
+		if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) { s, err = tables{}.RouterState(q, "discord", "10"); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return s.Empty()
+	})
+	w.stop()
+	const text = " I could not answer you in #lounge. The bot lacks a permission there: an administrator of the server can allow it to send messages."
+	if diff := cmp.Diff([]string{"1 7" + text, "2 8" + text}, private.told); diff != "" || len(w.sent()) != 0 || len(w.muted) != 1 {
+		t.Errorf("sent %v, the operator was told about %v; the people: -want +got\n%s", w.sent(), w.muted, diff)
 	}
 }
 

@@ -118,9 +118,10 @@ type Budget interface {
 	Spend(tx *db.Tx, sessionID string, used chat.Usage, took time.Duration) error
 }
 
-// Marks shows reactions of ours on messages. Package mark implements it.
+// Marks shows reactions of ours on messages, and tells people something in private. Package mark implements it.
 type Marks interface {
 	Show(tx *db.Tx, ref event.MessageRef, emoji string, n *mark.Notice) error
+	Tell(tx *db.Tx, ref event.MessageRef, n mark.Notice) error
 	Remove(tx *db.Tx, ref event.MessageRef, emoji string) error
 }
 
@@ -412,6 +413,8 @@ func (s *Service) carry(tx *db.Tx, t target, _ State, e Effect) error {
 		return nil
 	case Refuse:
 		return s.refuse(tx, t.sessionID, e)
+	case RefuseBurst:
+		return s.refuseBurst(tx, t.sessionID, e)
 	case Acknowledge:
 		if s.o.Marks == nil {
 			return nil

@@ -41,6 +41,8 @@ type world struct {
 	unreadable []bool
 	// muted has the sessions in which a question was not answered because we may not write there.
 	muted []string
+	// marks may be nil.
+	marks router.Marks
 	claim func(tx *db.Tx, m surface.Message) (bool, error)
 	// talk and act select people; roles are those of the authors.
 	talk, act surface.People
@@ -115,7 +117,7 @@ func (w *world) start() {
 	tables := tables{ran: w.ran}
 	s := router.New(router.Options{
 		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: store.Inbox{}, Cache: store.SurfaceCache{},
-		Profile: w, Replies: w,
+		Profile: w, Replies: w, Marks: w.marks,
 		Budget:    &w.budget,
 		NoVerdict: func(forwarded bool) { w.unreadable = append(w.unreadable, forwarded) },
 		Muted:     func(_ *db.Tx, sessionID string) error { w.muted = append(w.muted, sessionID); return nil },

@@ -248,10 +248,12 @@ type Delivered struct {
 
 // Due reports that the time of the burst has come. RequestID is the request that
 // the burst would begin. Direct reports that it was written in a private
-// conversation, so that no gate is asked.
+// conversation, so that no gate is asked, and Closed why an answer could not be
+// shown, see [Message].
 type Due struct {
 	RequestID string
 	Direct    bool
+	Closed    string
 }
 
 // Gated is the gate's verdict about a burst.
@@ -312,6 +314,12 @@ type Ignore struct{ MessageID string }
 // platform refuses that, too, in private.
 type Refuse struct{ MessageID, UserID, Reason string }
 
+// RefuseBurst tells the authors of a burst in private that it is not answered, and why.
+type RefuseBurst struct {
+	MessageIDs []string
+	Reason     string
+}
+
 // AskGate asks the gate about the burst in Gating.
 type AskGate struct{ MessageIDs []string }
 
@@ -324,4 +332,5 @@ func (AskGate) isEffect()   {}
 func (Acknowledge) isEffect()   {}
 func (Ignore) isEffect()        {}
 func (Refuse) isEffect()        {}
+func (RefuseBurst) isEffect()   {}
 func (Unacknowledge) isEffect() {}
