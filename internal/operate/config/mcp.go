@@ -27,7 +27,7 @@ func (c checker) checkMCP() error {
 		case name == "" || len(name) > 64:
 			found = append(found, fault.InvalidField(field, "%q is not a name for an MCP server: use 1 to 64 letters, digits, _ and -.", key))
 		case taken:
-			found = append(found, fault.InvalidField(field, "The MCP servers %q and %q would both be called mcp.%s. Rename one of them.", other, key, name))
+			found = append(found, fault.InvalidField(field, "The MCP servers %q and %q would both be called mcp.%s, so neither starts. Rename one of them.", other, key, name))
 		}
 		used[name] = key
 		found = append(found, c.MCPServers[key].Check(field))
@@ -72,10 +72,16 @@ func (c reader) breakMCP(mistakes []mistake) (others []mistake, warnings []Warni
 			}
 		}
 		key = cmp.Or(within, key)
-		entry := c.MCPServers[key]
-		entry.Broken = true
-		c.MCPServers[key] = entry
+		if _, read := c.MCPServers[key]; !read {
+			c.MCPServers[key] = mcpclient.ServerConfig{}
+		}
 		name := mcpclient.Name(key)
+		for other, entry := range c.MCPServers { // rights that are given to a name must not go to another server
+			if mcpclient.Name(other) == name {
+				entry.Broken = true
+				c.MCPServers[other] = entry
+			}
+		}
 		if keys := slices.Collect(maps.Keys(c.MCPServers)); name == "" || slices.ContainsFunc(keys, func(other string) bool { return other < key && mcpclient.Name(other) == name }) {
 			delete(c.MCPServers, key)
 		}

@@ -65,8 +65,10 @@ func TestMistakesInMCPServersAreWarnings(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %q", text, warnings, err, want)
 			continue
 		}
-		if a, ok := c.MCPServers["a"]; ok && !a.Broken || c.MCPServers["a b"].Broken {
-			t.Errorf("%s: the servers are %+v", text, c.MCPServers)
+		for name, server := range c.MCPServers {
+			if !server.Broken {
+				t.Errorf("%s: %s starts", text, name)
+			}
 		}
 	}
 }
