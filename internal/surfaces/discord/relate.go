@@ -83,7 +83,7 @@ func isWordless(text string) bool { return text == "" || text[0] == '[' }
 
 // isCopy reports whether a text is another one without the marks around it. A mention in front stays there.
 func isCopy(text, original string) bool {
-	if mention, rest, ok := strings.Cut(text, ">"); ok && strings.HasPrefix(mention, "<@") && strings.HasPrefix(original, mention+">") {
+	if mention, rest, _ := strings.Cut(text, ">"); rest != "" && strings.HasPrefix(mention, "<@") && strings.HasPrefix(original, mention+">") {
 		text, original = strings.TrimSpace(rest), strings.TrimSpace(original[len(mention)+1:])
 	}
 	before, behind, ok := strings.Cut(original, text)

@@ -89,6 +89,7 @@ func TestACopyNamesTheMessageThatItReplaces(t *testing.T) {
 		{"another text", "who is there? 2", "nobody 2", proxy, false},
 		{"a part of a long text", fmt.Sprintf("%0150d who? 3", 0), "who? 3", proxy, false},
 		{"a mention in front", "<@1> A: who is there? 5", "<@1> who is there? 5", proxy, true},
+		{"a mention alone", "<@1>", "<@1>", proxy, true},
 		{"few words of a question", "why is it down? 7", "down? 7", proxy, false},
 		{"the copy of a reply", "A: who is there? 8", "who is there? 8", quoting, true},
 		{"a webhook of people", "who is there? 4", "who is there? 4 ", discordtest.SayOptions{Rich: discordtest.Rich{Webhook: true}}, false},
@@ -100,6 +101,11 @@ func TestACopyNamesTheMessageThatItReplaces(t *testing.T) {
 		if got := f.CopyOf == original; got != c.want || f.CopyOf != "" && !got {
 			t.Errorf("%d, %s: a copy of %q, the original is %s", i, c.name, f.CopyOf, original)
 		}
+	}
+	w.server.Say(w.channel, w.ann, "A: again", discordtest.SayOptions{})
+	second := w.server.Say(w.channel, w.ann, "A: again", discordtest.SayOptions{})
+	if f := w.factsOf(w.server.Say(w.channel, hook, "again", proxy)); f.CopyOf != second {
+		t.Errorf("of two equal messages, it is a copy of %q, want the newer one, %s", f.CopyOf, second)
 	}
 }
 
