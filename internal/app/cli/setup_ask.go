@@ -38,10 +38,7 @@ func newQuestioner(ctx context.Context, in io.Reader, out io.Writer) *questioner
 	if f, ok := in.(*os.File); ok && isTerminal(in) {
 		q.hidden = func() (string, error) {
 			state, stateErr := term.GetState(int(f.Fd()))
-			line, err := q.await(func() (string, error) {
-				line, err := term.ReadPassword(int(f.Fd()))
-				return string(line), err
-			})
+			line, err := q.await(func() (string, error) { return readHidden(f, q.in) })
 			if q.ctx.Err() != nil {
 				if stateErr == nil {
 					_ = term.Restore(int(f.Fd()), state) // the process ends
