@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"lilac/internal/engine/db"
 )
@@ -44,11 +46,29 @@ func (c Core[K, S, I, E]) ApplyTo(tx *db.Tx, key K, before S, in I) (S, []E, err
 	}
 	for _, effect := range effects {
 		if err := c.Carry(tx, key, after, effect); err != nil {
-			return before, nil, fmt.Errorf("carry out %T: %w", effect, err)
+			return before, nil, fmt.Errorf("%s: %w", action(effect), err)
 		}
 	}
 	if c.Wake != nil {
 		tx.AfterCommit(func() { c.Wake(key, before, after) })
 	}
 	return after, effects, nil
+}
+
+// action names an effect in words, because operators read it in a dead letter: session.CreateRequest
+// is "session: create request".
+func action(effect any) string {
+	var words strings.Builder
+	for _, r := range strings.TrimPrefix(fmt.Sprintf("%T", effect), "*") {
+		switch {
+		case r == '.':
+			words.WriteByte(':')
+		case unicode.IsUpper(r):
+			words.WriteByte(' ')
+			words.WriteRune(unicode.ToLower(r))
+		default:
+			words.WriteRune(r)
+		}
+	}
+	return words.String()
 }

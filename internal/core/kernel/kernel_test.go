@@ -15,7 +15,7 @@ import (
 
 var migrations = []db.Migration{{Name: "kernel-test", SQL: "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL); CREATE TABLE note (text TEXT NOT NULL);"}}
 
-type note struct{ text string }
+type WriteNote struct{ text string }
 
 // counters is a core whose state is a number and whose effects write rows. It
 // records the order of the steps and fails at the step failAt.
@@ -34,8 +34,8 @@ func (c *counters) step(name string) error {
 	return nil
 }
 
-func (c *counters) core() kernel.Core[string, int, int, note] {
-	return kernel.Core[string, int, int, note]{
+func (c *counters) core() kernel.Core[string, int, int, WriteNote] {
+	return kernel.Core[string, int, int, WriteNote]{
 		Load: func(tx *db.Tx, key string) (n int, err error) {
 			if err := c.step("load"); err != nil {
 				return 0, err
@@ -43,9 +43,9 @@ func (c *counters) core() kernel.Core[string, int, int, note] {
 			err = tx.QueryRow("SELECT coalesce(max(value), 0) FROM counter WHERE name = ?", key).Scan(&n)
 			return n, err
 		},
-		Decide: func(n, add int, _ time.Time) (int, []note) {
+		Decide: func(n, add int, _ time.Time) (int, []WriteNote) {
 			_ = c.step("decide")
-			return n + add, []note{{"first"}, {"second"}}
+			return n + add, []WriteNote{{"first"}, {"second"}}
 		},
 		Save: func(tx *db.Tx, key string, before, after int) error {
 			if err := c.step(fmt.Sprintf("save %d to %d", before, after)); err != nil {
@@ -54,7 +54,7 @@ func (c *counters) core() kernel.Core[string, int, int, note] {
 			_, err := tx.Exec("INSERT INTO counter VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", key, after)
 			return err
 		},
-		Carry: func(tx *db.Tx, _ string, after int, e note) error {
+		Carry: func(tx *db.Tx, _ string, after int, e WriteNote) error {
 			if _, err := tx.Exec("INSERT INTO note VALUES (?)", e.text); err != nil {
 				return err
 			}
@@ -132,6 +132,9 @@ func TestAnErrorOfAnyStepUndoesTheWholeDecision(t *testing.T) {
 			}
 			if !errors.Is(err, errStep) || value != 0 || notes != 0 || woke {
 				t.Errorf("error %v, want %v; stored: %d and %d notes, want none; woke: %t", err, errStep, value, notes, woke)
+			}
+			if want := "kernel_test: write note: " + errStep.Error(); strings.HasPrefix(failAt, "carry out") && err.Error() != want {
+				t.Errorf("the error reads %q, want %q", err, want)
 			}
 		})
 	}
