@@ -373,6 +373,22 @@ func TestEachSickPartShows(t *testing.T) {
 		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "1 request recorded as running") {
 			t.Errorf("a request that nobody works on: %v", err)
 		}
+		exec := func(queries ...string) error {
+			return r.p.db.Update(context.Background(), func(tx *db.Tx) (err error) {
+				for _, query := range queries {
+					_, e := tx.Exec(query)
+					err = errors.Join(err, e)
+				}
+				return err
+			})
+		}
+		_ = exec("PRAGMA max_page_count = 1", "INSERT INTO meta (name, value) VALUES ('large', hex(zeroblob(100000)))")
+		if err := probe(context.Background()); r.p.describeTrouble(err) != "The disk is full: free some space." {
+			t.Errorf("a request that waits for space on the disk: %v", err)
+		}
+		if err := errors.Join(exec("PRAGMA max_page_count = 1000000"), r.p.db.Probe(context.Background(), 0)); err != nil {
+			t.Fatal(err)
+		}
 		asking := lost
 		asking.Detail = "Answer \"continue\" to allow 5 steps more."
 		r.store(func(tx *db.Tx) error { return r.p.store.Requests.SaveRequest(tx, asking) })
@@ -387,7 +403,7 @@ func TestEachSickPartShows(t *testing.T) {
 	})
 	t.Run("disk", func(t *testing.T) {
 		for free, want := range map[uint64]health.Part{
-			10 << 20:  {Name: "disk", Status: health.Failed, Message: "10 MiB free, the database cannot grow"},
+			10 << 20:  {Name: "disk", Status: health.Failed, Message: "the disk is full: only 10 MiB free, and below 64 MiB, Lilac is not ready; free some space"},
 			500 << 20: {Name: "disk", Status: health.Warning, Message: "only 500 MiB free; below 64 MiB, Lilac is not ready"},
 			1 << 40:   {Name: "disk", Status: health.OK},
 		} {

@@ -318,16 +318,20 @@ func (m *monitoring) checkDisk(at func(path string) (health.Disk, error)) func(c
 
 // lostRequests returns a probe that finds requests which the store lists as running, but which
 // the runner has not run for longer than after. Requests that are paused at a limit do not
-// count.
+// count, nor do those that wait for the database: the runner tries again until it can write.
 func (m *monitoring) lostRequests(after time.Duration) func(context.Context) error {
 	absence := &health.Absence{Lost: after}
 	return func(ctx context.Context) error {
 		var running []session.Request
-		err := m.db.Read(ctx, func(q db.Queryer) (err error) {
-			running, err = m.store.Requests.Running(q, "")
-			return err
-		})
+		err := m.db.Healthy()
+		if err == nil {
+			err = m.db.Read(ctx, func(q db.Queryer) (err error) {
+				running, err = m.store.Requests.Running(q, "")
+				return err
+			})
+		}
 		if err != nil {
+			absence.Check(nil, time.Now())
 			return fmt.Errorf("list running requests: %w", err)
 		}
 		var absent []string

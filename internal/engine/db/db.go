@@ -1,7 +1,10 @@
 package db
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -115,6 +118,7 @@ type DB struct {
 	closed     bool
 	publisher  Publisher
 	commitErr  error // of the last commit
+	fullErr    error // of a write that found the disk full, until the probe could write much
 	lastCommit time.Time
 }
 
@@ -198,32 +202,50 @@ func (d *DB) SetPublisher(p Publisher) {
 	d.publisher = p
 }
 
-// Healthy returns the error of the last commit, or nil if it succeeded.
+// Healthy returns the error of the last commit, or nil if it succeeded. A full disk that refuses
+// large writes is an error although small ones succeed.
 func (d *DB) Healthy() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return errClosed()
 	}
-	return d.commitErr
+	return cmp.Or(d.commitErr, d.fullErr)
 }
 
+// probeWeight is the size of the probe's row after a write has found the disk full: what a large
+// prompt takes.
+const probeWeight = 1 << 20
+
 // Probe checks that the writer works: its files are where the next start looks for
-// them, and it has committed within the last idle, or else commits a row now.
+// them, and it has committed within the last idle, or else commits a row now. Small rows may
+// still fit into a full disk, so that row is large once a write has found the disk full.
 func (d *DB) Probe(ctx context.Context, idle time.Duration) error {
 	if err := d.engine.checkLocation(); err != nil {
 		return err
 	}
 	d.mu.Lock()
-	err, last := d.commitErr, d.lastCommit
+	err, full, last := d.commitErr, d.fullErr != nil, d.lastCommit
 	d.mu.Unlock()
-	if err == nil && d.opt.Now().Sub(last).Abs() < idle {
+	if err == nil && !full && d.opt.Now().Sub(last).Abs() < idle {
 		return nil
 	}
-	return d.UpdateRelaxed(ctx, func(tx *Tx) error {
-		_, err := tx.Exec("INSERT INTO meta (name, value) VALUES ('probed', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", tx.Now().UTC().Format(time.RFC3339Nano))
+	var ballast []byte
+	if full {
+		ballast = make([]byte, probeWeight)
+		_, _ = rand.Read(ballast) // random, because PostgreSQL compresses; it never fails
+	}
+	err = d.UpdateRelaxed(ctx, func(tx *Tx) error {
+		_, err := tx.Exec("INSERT INTO meta (name, value) VALUES ('probed', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+			tx.Now().UTC().Format(time.RFC3339Nano)+base64.StdEncoding.EncodeToString(ballast))
 		return err
 	})
+	if err == nil && full {
+		d.mu.Lock()
+		d.fullErr = nil
+		d.mu.Unlock()
+	}
+	return err
 }
 
 // Verify reads the whole database and lists the faults in its structure. The owners

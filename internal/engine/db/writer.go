@@ -201,6 +201,7 @@ func (d *DB) commit(group []*update) {
 
 // fail returns an error of the commit to all callers of a group.
 func (d *DB) fail(group []*update, err error) {
+	d.foundFull(err)
 	d.mu.Lock()
 	d.commitErr = err
 	d.mu.Unlock()
@@ -215,6 +216,15 @@ func (d *DB) fail(group []*update, err error) {
 		if u.err == nil || IsEngineError(u.err) { // the reason for which the whole group failed
 			u.err = err
 		}
+	}
+}
+
+// foundFull records an error if it means that the disk is full.
+func (d *DB) foundFull(err error) {
+	if isFull(err) {
+		d.mu.Lock()
+		d.fullErr = err
+		d.mu.Unlock()
 	}
 }
 
@@ -328,6 +338,7 @@ func (d *DB) runSaved(u *update) error {
 	}
 	if u.err != nil {
 		u.err = d.explain(u.err)
+		d.foundFull(u.err)
 		if err := d.control("ROLLBACK TO SAVEPOINT one"); err != nil {
 			if isFull(u.err) { // SQLite has ended the transaction with it
 				return u.err

@@ -11,7 +11,7 @@ const (
 	// LowDisk is the free space, in bytes, below which Lilac warns. The log of a busy day
 	// fits in it.
 	LowDisk = 1 << 30
-	// NoDisk is the free space, in bytes, below which SQLite soon fails.
+	// NoDisk is the free space, in bytes, below which Lilac is not ready: SQLite soon fails.
 	NoDisk = 64 << 20
 )
 
@@ -43,7 +43,7 @@ func DiskAt(path string) (Disk, error) {
 func (d Disk) Check() error {
 	switch mib := d.Free >> 20; {
 	case d.Free < NoDisk:
-		return fmt.Errorf("%d MiB free, the database cannot grow", mib)
+		return fmt.Errorf("the disk is full: only %d MiB free, and below %d MiB, Lilac is not ready; free some space", mib, NoDisk>>20)
 	case d.Free < LowDisk:
 		return Warn("only %d MiB free; below %d MiB, Lilac is not ready", mib, NoDisk>>20)
 	}

@@ -357,7 +357,7 @@ func TestDisk(t *testing.T) {
 	if _, err := health.DiskAt(t.TempDir() + "/not/there/yet"); err != nil {
 		t.Error(err)
 	}
-	for free, want := range map[uint64]string{10 << 20: "cannot grow", 500 << 20: "500 MiB free"} {
+	for free, want := range map[uint64]string{10 << 20: "the disk is full: only 10 MiB free", 500 << 20: "500 MiB free"} {
 		if err := (health.Disk{Free: free}).Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes free: %v", free, err)
 		}
