@@ -159,13 +159,13 @@ func unreachable(what string, err error) error {
 // checkApart keeps the workspace separate from the data directory: anyone who can write the
 // database or read the token controls the server.
 func (c checker) checkApart() error {
-	data, err := realpath.Follow(c.DataDir)
+	data, err := followDirectory("The data directory", c.DataDir)
 	if err != nil {
-		return unreachable("The data directory "+c.DataDir, err)
+		return err
 	}
-	work, err := realpath.Follow(c.Workspace)
+	work, err := followDirectory("The workspace", c.Workspace)
 	if err != nil {
-		return unreachable("The workspace "+c.Workspace, err)
+		return err
 	}
 	switch {
 	case within(work.Real, data.Real):
@@ -176,6 +176,18 @@ func (c checker) checkApart() error {
 		return fault.InvalidField("workspace", "The workspace %s contains a link on the way to the data directory %s; the agent could point it elsewhere.", c.Workspace, c.DataDir)
 	}
 	return nil
+}
+
+// followDirectory resolves the path of a directory, which need not exist yet.
+func followDirectory(what, path string) (realpath.Path, error) {
+	out, err := realpath.Follow(path)
+	if err != nil {
+		return out, unreachable(what+" "+path, err)
+	}
+	if info, err := os.Stat(out.Real); err == nil && !info.IsDir() {
+		return out, fault.New(fault.Invalid, "%s %s is not a directory. Choose another path.", what, path)
+	}
+	return out, nil
 }
 
 func within(inner, outer string) bool {

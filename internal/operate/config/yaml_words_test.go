@@ -75,10 +75,16 @@ func TestAPathThatCannotBeFollowedSaysWhatToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, key := range []string{"dataDir", "workspace"} {
-		_, _, err := load(t, key+": "+filepath.Join(dir, "a", "x")+"\n", nil, config.Flags{})
-		if err == nil || !strings.Contains(err.Error(), "Choose another path") {
-			t.Errorf("%s: %v", key, err)
+		for path, why := range map[string]string{filepath.Join(dir, "a", "x"): "cannot be reached", file: "is not a directory"} {
+			_, _, err := load(t, key+": "+path+"\n", nil, config.Flags{})
+			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "Choose another path") {
+				t.Errorf("%s: %v", key, err)
+			}
 		}
 	}
 }
