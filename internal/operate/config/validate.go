@@ -349,7 +349,7 @@ func (c *Config) absolute(path string) (string, error) {
 		if home == "" {
 			var err error
 			if home, err = os.UserHomeDir(); err != nil {
-				return "", fault.Wrap(fault.Invalid, err, "The home directory is unknown; set HOME")
+				return "", fault.New(fault.Invalid, "The home directory is unknown. Set HOME, or configure an absolute path.")
 			}
 		}
 		path = filepath.Join(home, strings.TrimPrefix(path[1:], "/"))

@@ -185,8 +185,6 @@ func (m *Model) changes(files Files) ([]Change, error) {
 		return []Change{set("model", "demo")}, nil
 	case !nameForm.MatchString(m.Provider):
 		return nil, fault.InvalidField("provider", "%q is not a name for a provider. Use lower-case letters, digits, _ and -.", m.Provider)
-	case name == "":
-		return nil, fault.InvalidField("model", "Enter the name of the model at the provider.")
 	}
 	at := func(key string) []string { return []string{"providers", m.Provider, key} }
 	var changes []Change
@@ -195,10 +193,13 @@ func (m *Model) changes(files Files) ([]Change, error) {
 	if address == "" {
 		address = known.BaseURL
 	}
+	switch {
+	case !builtin && address == "":
+		return nil, fault.InvalidField("baseURL", "%s is not a built-in provider. Correct the name, or enter the address of its API, for example http://127.0.0.1:11434/v1.", m.Provider)
+	case name == "":
+		return nil, fault.InvalidField("model", "Enter the name of the model at the provider.")
+	}
 	if !builtin {
-		if address == "" {
-			return nil, fault.InvalidField("baseURL", "%s is not a built-in provider. Enter the address of its API, for example http://127.0.0.1:11434/v1.", m.Provider)
-		}
 		changes = append(changes, Change{at("type"), string(config.OpenAI)})
 	}
 	if address != "" {

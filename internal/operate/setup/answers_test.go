@@ -110,7 +110,7 @@ func TestWrongAnswersNameTheirField(t *testing.T) {
 	for field, a := range map[string]Answers{
 		"model":     {Model: &Model{Provider: "openai", Key: "k"}},
 		"provider":  {Model: &Model{Provider: "No name", Name: "m"}},
-		"baseURL":   {Model: &Model{Provider: "custom", Name: "m"}},
+		"baseURL":   {Model: &Model{Provider: "antropic"}},
 		"key":       {Model: &Model{Provider: "openrouter", Name: "m"}},
 		"servers":   {Discord: &Discord{Token: "abc"}},
 		"template":  {Rule: &Rule{Template: "other"}},

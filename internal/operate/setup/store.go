@@ -83,13 +83,18 @@ func (s Store) ReadOnly() string {
 		return fmt.Sprintf("%s is managed from outside: Lilac may not write it.", s.Path)
 	}
 	dir := filepath.Dir(real)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return ""
+	for missing(dir) { // it will be created
+		dir = filepath.Dir(dir)
 	}
 	if err := osfile.CanWrite(dir); err != nil {
 		return fmt.Sprintf("%s is managed from outside: Lilac may not write in %s.", s.Path, dir)
 	}
 	return ""
+}
+
+func missing(dir string) bool {
+	_, err := os.Stat(dir)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // target follows the links of the path, so that a link to the file stays one.

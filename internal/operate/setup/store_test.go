@@ -50,19 +50,28 @@ func TestStoreKeepsTheOldFileAndHidesSecrets(t *testing.T) {
 }
 
 func TestReadOnlyFileIsNotWritten(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Log("root may write every file; the directory that is a file stands for a read-only one")
-	}
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "blocked")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := Store{Path: filepath.Join(blocked, "config.yaml"), DataDir: dir}
-	if s.ReadOnly() == "" {
-		t.Error("the store is said to be writable")
+	paths := []string{filepath.Join(blocked, "config.yaml")}
+	if os.Getuid() == 0 {
+		t.Log("root may write every file; the directory that is a file stands for a read-only one")
+	} else {
+		locked := filepath.Join(dir, "locked")
+		if err := os.Mkdir(locked, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, filepath.Join(locked, "missing", ".lilac", "config.yaml"))
 	}
-	if err := s.Write(Files{}, Files{Config: "model: demo\n"}); err == nil {
-		t.Error("the file was written")
+	for _, path := range paths {
+		s := Store{Path: path, DataDir: dir}
+		if s.ReadOnly() == "" {
+			t.Errorf("%s is said to be writable", path)
+		}
+		if err := s.Write(Files{}, Files{Config: "model: demo\n"}); err == nil {
+			t.Errorf("%s was written", path)
+		}
 	}
 }

@@ -104,6 +104,23 @@ func TestFilesAreCompleted(t *testing.T) {
 	d.hides("❯")
 }
 
+// Ctrl+D leaves at any time, also while something covers the input.
+func TestCtrlDLeavesWhateverIsOpen(t *testing.T) {
+	for name, open := range map[string]func(*desk){
+		"a list":         func(d *desk) { d.m, d.effects = d.m.choose("session") },
+		"everything":     func(d *desk) { d.press("ctrl+o") },
+		"control: input": func(*desk) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, 80, 30)
+			open(d)
+			d.take()
+			d.press("ctrl+d")
+			d.want(Leave{})
+		})
+	}
+}
+
 func TestAConversationIsChosen(t *testing.T) {
 	d := newDesk(t, 80, 30)
 	d.take()

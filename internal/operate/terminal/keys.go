@@ -17,6 +17,10 @@ func (m Model) key(k tea.KeyPressMsg) (Model, []Effect) {
 		return m, []Effect{Suspend{}}
 	case "ctrl+c":
 		return m.interrupt(leaving)
+	case "ctrl+d":
+		if m.overlay.open || m.menu.modal() {
+			return m.leave()
+		}
 	case "ctrl+o":
 		switch {
 		case m.overlay.open:
