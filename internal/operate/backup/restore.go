@@ -20,6 +20,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/osfile"
+	"lilac/internal/foundation/text"
 )
 
 // damaged returns the error for a file that is not a complete, intact backup.
@@ -155,7 +156,7 @@ func read(ctx context.Context, file string, use func(name string, r io.Reader) e
 		case errors.Is(err, io.EOF):
 			return m, damaged(file, "it has no manifest; it was not finished")
 		case err != nil:
-			return m, damaged(file, "it breaks off after %d files (%s)", len(seen), fault.Plain(err))
+			return m, damaged(file, "it breaks off after %s (%s)", text.Count(len(seen), "file"), fault.Plain(err))
 		case head.Name == manifestName:
 			err := finish(file, zip, in, seen, &m)
 			if _, more := packed.Peek(1); err == nil && !errors.Is(more, io.EOF) {
