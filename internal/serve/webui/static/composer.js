@@ -3,13 +3,19 @@
 
 import { together } from './drafts.js';
 import { el } from './element.js';
+import { drop, keep } from './filestore.js';
 import { composing } from './keys.js';
+import { fit, isPicture, largestPicture } from './pictures.js';
 import { dictate } from './voice.js';
 
 const mostFiles = 20;
 const largestFile = 10 << 20;
 const largestTotal = 20 << 20;
 const longestText = 1 << 20;
+
+const tooLarge = (file) => `“${file.name}” is larger than 10 MB.`;
+const tooLargeTogether = 'The files are larger than 20 MB together.';
+const sizeOf = (files) => files.reduce((sum, f) => sum + f.size, 0);
 
 // The keyboard of a phone has no Shift+Enter, so Enter does not send there.
 const fingers = matchMedia('(pointer: coarse) and (hover: none)');
@@ -162,6 +168,10 @@ export class Composer {
       this.hooks.problem('A message has at most 1 MB of text. Attach longer text as a file.');
       return;
     }
+    if (sizeOf(this.files) > largestTotal) { // the size of pictures is known only now
+      this.hooks.problem(tooLargeTogether);
+      return;
+    }
     const { queue, files } = this;
     this.fill('');
     this.setFiles([]);
@@ -173,38 +183,68 @@ export class Composer {
     this.hooks.problem('');
     // Copy the list: it becomes empty when the picker is reset or the drop ends.
     for (const file of [...files]) {
-      const total = this.files.reduce((sum, f) => sum + f.size, 0) + file.size;
+      const picture = isPicture(file) && file.size <= largestPicture;
+      const size = picture ? 0 : file.size; // known when it is fit for models
       if (this.files.length >= mostFiles) this.hooks.problem(`A message takes at most ${mostFiles} files.`);
-      else if (file.size > largestFile) this.hooks.problem(`“${file.name}” is larger than 10 MB.`);
-      else if (total > largestTotal) this.hooks.problem('The files are larger than 20 MB together.');
-      else this.setFiles([...this.files, this.read(file)]);
+      else if (size > largestFile) this.hooks.problem(tooLarge(file));
+      else if (sizeOf(this.files) + size > largestTotal) this.hooks.problem(tooLargeTogether);
+      else this.setFiles([...this.files, this.read(file, picture)]);
     }
     this.text.focus();
   }
 
   // read starts reading a file of the current draft. Sending the draft waits until
   // the file is read or broken.
-  read(file) {
-    const one = { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: file.size, broken: false };
-    one.ready = base64(file).then((data) => { one.dataBase64 = data; }, () => { one.broken = true; })
-      .then(() => this.files.includes(one) && this.setFiles(this.files));
+  read(file, picture) {
+    const one = { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: picture ? 0 : file.size, broken: false };
+    one.ready = this.load(one, file, picture).catch(() => { one.broken = true; });
     return one;
+  }
+
+  async load(one, file, picture) {
+    let given = file;
+    if (picture) {
+      const { file: now, problem, converted } = await fit(file);
+      given = now;
+      if (problem) this.hooks.problem(problem);
+      if (converted) Object.assign(one, { filename: now.name, mimeType: now.type, note: 'converted to JPEG' });
+      one.size = now.size;
+      if (one.size > largestFile) {
+        this.hooks.problem(tooLarge(file));
+        throw new Error('too large');
+      }
+    }
+    one.dataBase64 = await base64(given);
+    keep(one);
   }
 
   setFiles(files) {
     this.files = files;
     this.list.hidden = !files.length;
-    this.list.replaceChildren(...files.map((file) => el('li', {},
-      el('span', {}, file.filename),
-      file.broken ? el('em', {}, 'unreadable') : file.dataBase64 === undefined ? el('em', {}, 'loading…') : null,
-      el('button', {
-        type: 'button', className: 'plain', 'aria-label': `Remove ${file.filename}`,
-        onclick: () => {
-          this.hooks.problem('');
-          this.setFiles(this.files.filter((f) => f !== file));
-          this.text.focus();
-        },
-      }, '✕'))));
+    this.list.replaceChildren(...files.map((file) => this.item(file)));
+  }
+
+  // item draws a file of the draft.
+  item(file) {
+    const name = el('span');
+    const state = el('em');
+    const remove = el('button', {
+      type: 'button', className: 'plain',
+      onclick: () => {
+        this.hooks.problem('');
+        drop([file]);
+        this.setFiles(this.files.filter((f) => f !== file));
+        this.text.focus();
+      },
+    }, '✕');
+    const draw = () => {
+      name.textContent = file.filename;
+      state.textContent = file.broken ? 'unreadable' : file.dataBase64 === undefined ? 'loading…' : file.note ?? '';
+      remove.setAttribute('aria-label', `Remove ${file.filename}`);
+    };
+    draw();
+    file.ready.then(draw);
+    return el('li', {}, name, state, remove);
   }
 }
 

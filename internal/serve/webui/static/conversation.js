@@ -86,8 +86,11 @@ export class Conversation {
     }
     const held = document.activeElement;
     if (this.turn && id !== this.id) this.changeDraft(id);
-    // Text that the browser kept across a reload belongs to the first conversation.
-    else if (!this.turn && !this.composer.text.value) this.composer.exchange(draftOf(id));
+    else if (!this.turn) {
+      // Text that the browser kept across a reload belongs to the first conversation.
+      const { text, files } = draftOf(id);
+      this.composer.exchange({ text: this.composer.text.value || text, files });
+    }
     this.turn++;
     this.loads++;
     this.newest = null;

@@ -1,13 +1,14 @@
-// Drafts of unsent messages, by conversation. Their text survives a reload of the
-// page; their files do not. Without storage, as in some private windows, drafts last
-// until the page is closed.
+// Drafts of unsent messages, by conversation. They survive a reload of the page.
+// Without storage, as in some private windows, drafts last until the page is closed.
+
+import { found, named } from './filestore.js';
 
 const name = 'lilac.drafts';
 const most = 50;
 
 const drafts = new Map();
 try {
-  for (const [id, text] of JSON.parse(sessionStorage.getItem(name) ?? '[]')) drafts.set(id, { text, files: [] });
+  for (const [id, text, files = []] of JSON.parse(sessionStorage.getItem(name) ?? '[]')) drafts.set(id, { text, files: found(files) });
 } catch {
   // Ignore stored drafts that cannot be parsed.
 }
@@ -21,9 +22,8 @@ export function keepDraft(sessionId, draft) {
   drafts.delete(sessionId);
   if (draft.text.trim() || draft.files.length) drafts.set(sessionId, draft);
   if (drafts.size > most) drafts.delete(drafts.keys().next().value);
-  const texts = [...drafts].map(([id, { text }]) => [id, text]).filter(([, text]) => text.trim());
   try {
-    sessionStorage.setItem(name, JSON.stringify(texts));
+    sessionStorage.setItem(name, JSON.stringify([...drafts].map(([id, { text, files }]) => [id, text, named(files)])));
   } catch {
     // Storage is full or forbidden.
   }

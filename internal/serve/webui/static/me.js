@@ -1,6 +1,7 @@
 // Who uses the page: the operator, or a person with an account.
 
 import * as api from './api.js';
+import { dropAll } from './filestore.js';
 
 const get = (id) => document.getElementById(id);
 
@@ -31,6 +32,7 @@ export async function load() {
 }
 
 get('sign-out').addEventListener('click', async () => {
+  await dropAll(); // the next person may use the same browser
   try {
     await api.signOut();
   } catch {

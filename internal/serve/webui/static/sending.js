@@ -2,11 +2,15 @@
 // one is shown.
 
 import * as api from './api.js';
+import { drop, found, named } from './filestore.js';
 import * as reduce from './reducer.js';
 import { forget, most, remember, unsent } from './unsent.js';
 
 // Maximum length of a conversation's title, which is taken from its first message.
 const longestTitle = 60;
+
+const unconfirmed = 'The page was closed before the server confirmed this message. Check whether it appears above.';
+const attachAgain = 'Attach its files again.';
 
 export class Sending {
   // talk is the view of conversations: state, missing, hooks, shows(state),
@@ -49,7 +53,7 @@ export class Sending {
     if (into === talk.state) talk.toLatest();
     const entry = reduce.send(into, {
       key: newKey(), text, queue, at: Date.now(),
-      files: files.map(({ filename, mimeType }) => ({ filename, mimeType })),
+      files: named(files),
     });
     remember(into.sessionId, entry);
     talk.schedule();
@@ -87,16 +91,21 @@ export class Sending {
   // repeated attempts one message.
   async attempt(into, entry, files) {
     await Promise.all(files.map((f) => f.ready));
+    if (files.length) {
+      entry.files = named(files);
+      remember(into.sessionId, entry); // a reload finds the files that were read
+    }
     const body = { content: entry.text, queue: entry.queue };
     if (files.length) body.attachments = files.map(({ filename, mimeType, dataBase64 }) => ({ filename, mimeType, dataBase64 }));
     for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
       try {
         const broken = files.find((f) => f.broken);
-        if (broken) throw new api.Failure(`The file “${broken.filename}” cannot be read. Attach it again.`);
+        if (broken) throw new api.Failure(entry.resumed ? `${unconfirmed} ${attachAgain}` : `The file “${broken.filename}” cannot be read. Attach it again.`);
         const answer = await api.prompt(into.sessionId, body, entry.key);
         reduce.accepted(into, entry, answer);
         if (into.outbox.includes(entry)) remember(into.sessionId, entry);
         else forget(into.sessionId, entry.key);
+        drop(files);
         break;
       } catch (failure) {
         reduce.troubled(into, entry, failure.message, !failure.retryable);
@@ -134,8 +143,20 @@ export class Sending {
     for (const saved of unsent(state.sessionId)) {
       if (saved.messageId || state.outbox.some((e) => e.key === saved.key)) continue;
       const entry = reduce.send(state, { ...saved, at: saved.createdAt });
-      Object.assign(entry, { status: 'failed', problem, unsent: [] });
+      this.failed(entry, saved, problem);
     }
+    this.talk.schedule();
+  }
+
+  // failed marks a message of an earlier page as failed, and finds its files.
+  async failed(entry, saved, problem) {
+    const files = found(saved.files);
+    Object.assign(entry, { status: 'failed', problem, unsent: files });
+    await Promise.all(files.map((f) => f.ready));
+    if (!files.some((f) => f.broken)) return;
+    entry.unsent = files.filter((f) => !f.broken);
+    if (!problem.endsWith(attachAgain)) entry.problem = `${problem} ${attachAgain}`;
+    this.talk.state.reordered = true;
     this.talk.schedule();
   }
 
@@ -144,11 +165,10 @@ export class Sending {
     const entry = reduce.send(state, { ...saved, at: saved.createdAt });
     entry.during = saved.during;
     if (saved.messageId) reduce.accepted(state, entry, saved);
-    else if (!saved.problem && !saved.files.length) this.deliver(state, entry, []);
+    else if (saved.problem) this.failed(entry, saved, saved.problem);
     else {
-      const why = saved.problem || 'The page was closed before the server confirmed this message. Check whether it appears above.';
-      const problem = saved.files.length ? `${why} Attach its files again.` : why;
-      Object.assign(entry, { status: 'failed', problem, unsent: [] });
+      entry.resumed = true;
+      this.deliver(state, entry, found(saved.files));
     }
   }
 
