@@ -26,11 +26,11 @@ type Firefox struct {
 }
 
 // OpenFirefox opens the page in a window of the given size. An uncaught error of the page, or one
-// in its console, fails the test.
-func OpenFirefox(t *testing.T, url string, width, height int) *Firefox {
+// in its console, fails the test. The preferences have the form `"name", value`.
+func OpenFirefox(t *testing.T, url string, width, height int, preferences ...string) *Firefox {
 	t.Helper()
 	p := &Firefox{t: t}
-	conn, _, err := websocket.DefaultDialer.DialContext(t.Context(), startFirefox(t)+"/session", nil)
+	conn, _, err := websocket.DefaultDialer.DialContext(t.Context(), startFirefox(t, preferences)+"/session", nil)
 	if err != nil {
 		t.Fatalf("connect to Firefox: %v", err)
 	}
@@ -49,11 +49,18 @@ func OpenFirefox(t *testing.T, url string, width, height int) *Firefox {
 type object = map[string]any
 
 // startFirefox starts a Firefox, and returns the address at which it is driven. The test ends it.
-func startFirefox(t *testing.T) (address string) {
+func startFirefox(t *testing.T, preferences []string) (address string) {
 	t.Helper()
 	program := installed(t, []string{"firefox-esr", "firefox"}, "Firefox is needed to test the page there, too: apt-get install firefox-esr")
 	profile, err := os.MkdirTemp("", "lilac-firefox-")
 	if err != nil {
+		t.Fatal(err)
+	}
+	var set strings.Builder
+	for _, p := range preferences {
+		fmt.Fprintf(&set, "user_pref(%s);\n", p)
+	}
+	if err := os.WriteFile(filepath.Join(profile, "user.js"), []byte(set.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", "0")

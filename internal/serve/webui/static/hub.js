@@ -10,8 +10,8 @@
 // The stream reports only once that output of a request is missing. The hub repeats
 // it to tabs and conversations that open later, while the request runs.
 //
-// Without locks (a page over plain HTTP from another machine has none), every tab
-// reads its own stream.
+// Without locks, every tab reads its own stream: a page over plain HTTP from another
+// machine has none, and a browser that stores nothing for the site refuses them.
 
 import { follow } from './stream.js';
 
@@ -38,18 +38,32 @@ export class Hub {
     this.failure = null;
     this.torn = new Map();
     this.leading = false;
-    if (!navigator.locks || !window.BroadcastChannel) {
+    this.alone = !navigator.locks || !window.BroadcastChannel;
+    try {
+      if (!this.alone) this.channel = new BroadcastChannel(name);
+    } catch {
+      this.alone = true;
+    }
+    if (this.alone) {
       this.lead();
       return;
     }
-    this.channel = new BroadcastChannel(name);
     this.channel.onmessage = ({ data }) => this.receive(data);
     this.ping();
     this.queue();
     setInterval(() => this.checkLeader(), checkEvery);
     // A page in the back-forward cache must not lead.
-    addEventListener('pagehide', () => this.leading && this.retire());
+    addEventListener('pagehide', () => this.leading && !this.alone && this.retire());
     addEventListener('pageshow', (e) => e.persisted && location.reload());
+  }
+
+  // refused makes this tab read its own stream, because it gets no lock.
+  refused() {
+    if (this.alone) return;
+    this.alone = true;
+    this.channel.close();
+    this.channel = null;
+    this.lead();
   }
 
   // ping asks the leading tab for its state.
@@ -72,7 +86,10 @@ export class Hub {
       held = true;
       this.release = release;
       this.lead();
-    })).catch(() => held && this.replaced());
+    })).catch((cause) => {
+      if (held) this.replaced();
+      else if (cause.name !== 'AbortError') this.refused();
+    });
   }
 
   // checkLeader steals the lock from a tab that does not answer.
