@@ -14,8 +14,10 @@
 // events.js, deadletters.js, rules.js, health.js and settings.js. The state of a
 // conversation is computed in state.js, reducer.js and outbox.js, which use neither the
 // network nor the document. transcript.js draws the part near the scroll position, and
-// pending.js the outbox. sending.js sends messages; unsent.js and drafts.js keep
-// undelivered messages and drafts across a reload. theme.js runs first,
+// pending.js the outbox. sending.js sends messages; unsent.js, drafts.js and filestore.js
+// keep undelivered messages, drafts and their files across a reload. pictures.js converts
+// pictures that models refuse; whole.js draws all of a conversation for paper and for the
+// search of the browser. theme.js runs first,
 // also in browsers that are too old for the page, and says so. hub.js shares one event stream
 // between all tabs of a browser, because a browser opens only six connections to a
 // host.

@@ -106,6 +106,21 @@ func TestAnAnswerIsCopied(t *testing.T) {
 	}
 }
 
+// The word on the button is all that one sees of it, so a screen reader says it.
+func TestACopyOfCodeIsAnnounced(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	for way, heard := range map[string]string{"Promise.resolve()": "The code was copied to the clipboard.", "Promise.reject()": "The browser does not allow this page to copy."} {
+		f := newFake(t)
+		answered(f, "done")
+		f.set(func() { f.messages[1]["content"] = "```\nx := 1\n```" })
+		p := webuitest.Open(t, "about:blank", 1000, 700)
+		p.Before("navigator.clipboard.writeText = () => "+way+"; document.execCommand = () => false;", f.url("#/s/s1"))
+		p.Click(".code-head button")
+		p.Until("it is heard", fmt.Sprintf("document.getElementById('live').textContent === %q", heard))
+	}
+}
+
 func TestFailedRequestCanBeRetried(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

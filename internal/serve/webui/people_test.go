@@ -6,6 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/webuitest"
 )
 
@@ -49,6 +50,38 @@ func TestAMemberSeesThePageWithoutTheOperatorsViews(t *testing.T) {
 	p.Picture("member", false)
 	p.Click("#sign-out")
 	f.until("the login has ended", func() bool { return f.folk.signedOut == 1 })
+}
+
+// An app on a home screen has no button of the browser to load the page again. The files of a draft, which
+// the browser keeps on the disk, are not left to the next person.
+func TestAMemberSignsInAgain(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	f := newFake(t)
+	answered(f, "done")
+	f.set(func() {
+		f.folk.me = object{"id": "ada", "name": "Ada", "role": "member", "account": true, "accounts": true}
+		f.sessions[0]["access"] = "own"
+	})
+	p := webuitest.Open(t, f.url("#/s/s1"), 390, 800)
+	p.Until("the page knows the person", "document.getElementById('me-name').textContent === 'Ada'")
+	attach(t, p, "notes.txt")
+	untilKept(p, "1")
+	f.set(func() { f.signedOut = true })
+	p.Do(chromedp.Evaluate[chromedp.Void]("window.before = true; document.dispatchEvent(new Event('visibilitychange')); 0"))
+	p.Until("it says what to do", "document.getElementById('problem').innerText.startsWith('You are signed out. Load this page again to sign in.')")
+	p.Picture("signed-out", false)
+	f.set(func() { f.signedOut = false })
+	p.Click("#problem button")
+	p.Until("the page was loaded again, with the draft", "!window.before && document.getElementById('me-name').textContent === 'Ada' && "+listed+" === 'notes.txt ✕'")
+	p.Do(chromedp.Evaluate[chromedp.Void]("window.before = true"))
+	p.Click("#side-open")
+	p.Click("#sign-out")
+	p.Until("the page was loaded again, and the file is gone", "!window.before && "+listed+" === 'notes.txt unreadable ✕'")
+	untilKept(p, "0")
+	if f.folk.signedOut != 1 {
+		t.Error("the login has not ended")
+	}
 }
 
 func TestAConversationIsShared(t *testing.T) {

@@ -33,6 +33,7 @@ import * as timeline from './timeline.js';
 import * as usage from './usage.js';
 import * as viewport from './viewport.js';
 import * as welcome from './welcome.js';
+import { Whole } from './whole.js';
 import * as workflows from './workflows.js';
 
 const get = (id) => document.getElementById(id);
@@ -41,6 +42,7 @@ const hub = new Hub();
 const log = events.keep(hub);
 const sidebar = new Sidebar({ remove, rename, begin, older });
 const conversation = new Conversation(hub, { problem, began });
+const whole = new Whole(conversation);
 const names = new Names(() => page?.named());
 notices.listen(hub, (id) => titleOf(sessionOf(id)));
 
@@ -336,6 +338,7 @@ function targets() {
       does('Move this conversation to a folder', () => moveToFolder(here)),
       ...(get('share').hidden ? [] : [does('Share this conversation', () => showSharing(here))]),
       ...(here.folder ? [does('Take this conversation out of its folder', () => file(here, { folder: '' }))] : []),
+      does('Print this conversation', () => whole.print() || window.print()),
       does('Export as Markdown', () => exportAs(here, 'md')), does('Export as JSON', () => exportAs(here, 'json')),
     ] : []),
     ...sessions.map((s) => ({ name: titleOf(s), kind: 'conversation', run: () => go(to(['s', s.id])) })),
@@ -354,16 +357,23 @@ listen({
   begin,
   stop: () => !get('talk').hidden && !get('side').classList.contains('open') && conversation.busy && (conversation.stop(), true),
   last: () => conversation.takeLast(),
+  print: () => !get('talk').hidden && whole.print(),
+  find: () => { if (!get('talk').hidden) whole.find(); },
 });
 
 // --- errors and the connection ----------------------------------------------
 
+let said = '';
+
 function problem(sentence) {
   // Setting the same text again would make a screen reader repeat it.
-  if (get('problem').textContent === sentence) return;
+  if (said === sentence) return;
+  said = sentence;
   for (const id of ['problem', 'view-problem']) {
     get(id).hidden = !sentence;
-    if (get(id).textContent !== sentence) get(id).textContent = sentence;
+    get(id).replaceChildren(sentence);
+    // An app on a home screen has no button of the browser for it.
+    if (sentence.includes('Load this page again')) get(id).append(' ', el('button', { type: 'button', className: 'plain text', onclick: () => location.reload() }, 'Load again'));
   }
 }
 

@@ -5,7 +5,7 @@ import { el } from './element.js';
 import * as notices from './notices.js';
 
 const apple = /Mac|iPhone|iPad/.test(navigator.platform);
-const command = apple ? '⌘' : 'Ctrl';
+export const command = apple ? '⌘' : 'Ctrl';
 
 const shortcuts = [
   [[command, 'K'], 'Jump to a conversation, a view, or an action'],
@@ -57,15 +57,18 @@ export const composing = (e) => e.isComposing || e.keyCode === 229;
 
 const writes = (node) => Boolean(node?.closest?.('input, textarea, select, [contenteditable]'));
 
-// listen calls the actions of the shortcuts: jump(), begin(), stop(), and last(). stop and last
-// return false if there is nothing to do.
-export function listen({ jump, begin, stop, last }) {
+// listen calls the actions of the shortcuts: jump(), begin(), stop(), last(), print() and find().
+// stop, last and print return false if there is nothing to do. The browser opens its own search
+// after find.
+export function listen({ jump, begin, stop, last, print, find }) {
   addEventListener('keydown', (e) => {
     if (composing(e) || e.defaultPrevented || document.querySelector('dialog[open]')) return;
     const held = apple ? e.metaKey && !e.ctrlKey : e.ctrlKey && !e.metaKey;
     const key = e.key.toLowerCase();
     if (held && !e.altKey && key === 'k' && !e.shiftKey) jump();
     else if (held && !e.altKey && key === 'o' && e.shiftKey) begin();
+    else if (held && !e.altKey && key === 'p' && !e.shiftKey && print()) ;
+    else if (held && !e.altKey && key === 'f' && !e.shiftKey) return find();
     else if (e.ctrlKey || e.metaKey || e.altKey) return;
     else if (key === '?' && !writes(e.target)) showHelp();
     else if (key === 'escape' && stop()) ;

@@ -247,7 +247,9 @@ function nameNotes(body, id) {
 function copyButton(code) {
   const button = el('button', { type: 'button', className: 'plain', 'aria-label': 'Copy this code' }, 'Copy');
   button.addEventListener('click', async () => {
-    button.textContent = (await copy(code.textContent.replace(/\n$/, ''))) ? 'Copied' : 'Not allowed';
+    const copied = await copy(code.textContent.replace(/\n$/, ''));
+    button.textContent = copied ? 'Copied' : 'Not allowed';
+    document.getElementById('live').textContent = copied ? 'The code was copied to the clipboard.' : 'The browser does not allow this page to copy.';
     setTimeout(() => { button.textContent = 'Copy'; }, 2000);
   });
   return button;

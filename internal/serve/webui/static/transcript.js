@@ -17,6 +17,9 @@ const longestOutput = 200000;
 const mostDrawn = 60;
 const step = 20;
 
+// Maximum number of requests in the document while somebody prints, or searches in the page.
+export const mostWhole = 1000;
+
 export class Transcript {
   // hooks: answer(requestId, {pause, answer, reply}), copy(text, button),
   // again(request, text), edit(messageId, text), anew(messageId).
@@ -32,6 +35,7 @@ export class Transcript {
     // The first and the last drawn request; if last is null, the newest are drawn.
     this.first = null;
     this.last = null;
+    this.most = mostDrawn;
     this.atStart = true;
     this.root.replaceChildren();
   }
@@ -45,7 +49,7 @@ export class Transcript {
     const at = (request) => (request ? requests.findIndex((r) => r.id === request.id) : -1);
     const to = at(this.last) + 1 || requests.length;
     const from = at(this.first);
-    return [Math.max(0, from < 0 ? to - mostDrawn : from), to];
+    return [Math.max(0, from < 0 ? to - this.most : from), to];
   }
 
   // draw draws the changes. If the view follows the end, new requests push out the
@@ -56,9 +60,9 @@ export class Transcript {
     if (state.reordered || this.moved) {
       this.moved = false;
       let [from, to] = this.range(requests);
-      if (to - from > mostDrawn + step) {
-        if (following) from = to - mostDrawn;
-        else to = from + mostDrawn;
+      if (to - from > this.most + step) {
+        if (following) from = to - this.most;
+        else to = from + this.most;
       }
       this.last = to < requests.length ? requests[to - 1] : null;
       this.first = requests[from] ?? null;
@@ -95,23 +99,30 @@ export class Transcript {
   earlier({ requests }) {
     const [from, to] = this.range(requests);
     const next = Math.max(0, from - step);
-    this.move(requests, next, Math.min(to, next + mostDrawn));
+    this.move(requests, next, Math.min(to, next + this.most));
   }
 
   later({ requests }) {
     const [from, to] = this.range(requests);
     const next = Math.min(requests.length, to + step);
-    this.move(requests, Math.max(from, next - mostDrawn), next);
+    this.move(requests, Math.max(from, next - this.most), next);
   }
 
   toEnd({ requests }) {
-    this.move(requests, requests.length - mostDrawn, requests.length);
+    this.move(requests, requests.length - this.most, requests.length);
   }
 
   around({ requests, byId }, requestId) {
     const at = requests.indexOf(byId.get(requestId));
-    const from = Math.max(0, Math.min(at - step, requests.length - mostDrawn));
-    this.move(requests, from, from + mostDrawn);
+    const from = Math.max(0, Math.min(at - step, requests.length - this.most));
+    this.move(requests, from, from + this.most);
+  }
+
+  // whole draws all loaded requests, and returns a function that restores the part that was drawn.
+  whole() {
+    const { first, last, most } = this;
+    Object.assign(this, { first: null, last: null, most: mostWhole, moved: true });
+    return () => Object.assign(this, { first, last, most, moved: true });
   }
 
   // inView returns the first request that can be seen below a line.
