@@ -17,7 +17,7 @@ func TestThePageInFirefox(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t)
 	p := webuitest.OpenFirefox(t, loginURL(t, s), 1200, 820)
-	p.Until("the page is there", "document.querySelector('#text')")
+	p.Until("the page is there, at its own address", "document.querySelector('#text') && location.search === ''")
 	p.Say("count to 300")
 	p.Until("the count has begun", "("+lastAnswer+" ?? '').includes('1 2 3 4 5')")
 	s.Kill()

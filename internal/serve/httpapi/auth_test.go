@@ -456,6 +456,27 @@ func TestAnAppOnTheHomeScreenIsInstalledAndLogsIn(t *testing.T) {
 	}
 }
 
+// A browser that refuses cookies would ask for one login link after the other.
+func TestABrowserThatRefusesCookiesIsTold(t *testing.T) {
+	logins := NewLogins(time.Now)
+	h := New(Options{Token: token, Logins: logins})
+	get := func(address string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("GET", address, nil)
+		r.Header.Set("Accept", "text/html,*/*")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	const cause = "allow cookies for this site"
+	to := get("http://localhost/login?code=" + logins.NewCode()).Header().Get("Location")
+	if w := get("http://localhost/" + strings.TrimPrefix(to, "./")); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), cause) {
+		t.Errorf("after a login, %s without a cookie is answered with %d %s", to, w.Code, w.Body)
+	}
+	if w := get("http://localhost/"); strings.Contains(w.Body.String(), cause) {
+		t.Errorf("control: a browser that did not log in is told to allow cookies: %s", w.Body)
+	}
+}
+
 func TestBrowserWithoutALoginGetsAPage(t *testing.T) {
 	r := httptest.NewRequest("GET", "http://localhost/", nil)
 	r.Header.Set("Accept", "text/html,*/*")

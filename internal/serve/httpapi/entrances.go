@@ -102,13 +102,13 @@ func (e *entrances) useInvite(w http.ResponseWriter, r *http.Request) error {
 func (e *entrances) target(w http.ResponseWriter, r *http.Request) string {
 	c, err := r.Cookie(e.next)
 	if err != nil {
-		return home(r)
+		return home(r) + afterLogin
 	}
 	http.SetCookie(w, e.brief(r, e.next, "", -1))
 	if !linkSecret().MatchString(c.Value) {
-		return home(r)
+		return home(r) + afterLogin
 	}
-	return home(r) + "#/shared/" + c.Value
+	return home(r) + afterLogin + "#/shared/" + c.Value
 }
 
 // brief is a cookie that the browser also sends when it comes from another site.

@@ -138,9 +138,13 @@ func (l *loginRoutes) login(w http.ResponseWriter, r *http.Request) error {
 		SameSite: http.SameSiteStrictMode,
 		Secure:   origin.Secure(r),
 	})
-	goTo(w, home(r))
+	goTo(w, home(r)+afterLogin)
 	return nil
 }
+
+// afterLogin is the query of the page after a login. A request with it and without a cookie comes from a
+// browser that refuses cookies, or that sends none on the way from another site.
+const afterLogin = "?login"
 
 // home returns the address of the page from that of a request. It is relative, so that it is right also
 // below a path of a reverse proxy that removes the path.
@@ -180,6 +184,7 @@ var plainPolicy = func() string {
 const (
 	howToLogIn = `<p>Lilac prints a login link each time it starts. To print another one while it runs, use this command (with the same <code>--data</code> option as the server, if any):</p>
 <pre>lilac login</pre><p>Open the link, or enter it here:</p>`
+	noCookie = `<p>If you followed a link from another site, <a href="./">open Lilac</a>. Otherwise, allow cookies for this site in the browser, and use a new link.</p>`
 	fromOutside = `<p>You followed a link from another site. To prevent other sites from acting for you, Lilac does not open such links directly.</p>`
 )
 
@@ -208,7 +213,11 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case !wantsPage(r) || !errors.As(err, &f):
 	case f.Kind == fault.Unauthenticated:
-		_ = writeLogin(w, r, "Please log in", a.entrances.offer(r))
+		title, more := "Please log in", a.entrances.offer(r)
+		if "?"+r.URL.RawQuery == afterLogin {
+			title, more = "This browser did not send its login", noCookie+more
+		}
+		_ = writeLogin(w, r, title, more)
 		return
 	case f.Code == "cross_site":
 		_ = writePage(w, http.StatusForbidden, plainPolicy, "Link from another site", fromOutside+`<p><a href="`+home(r)+`">Open Lilac</a>, or press Enter in the address bar to open the link.</p>`)

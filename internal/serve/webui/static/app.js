@@ -456,6 +456,8 @@ setInterval(() => {
 }, 20000);
 addEventListener('lilac-configured', warn);
 
+// A later visit is not right after a login.
+if (location.search === '?login') history.replaceState(null, '', location.pathname + location.hash);
 search.listen(get('search'), { go, replace });
 viewport.watch();
 me.load().then(() => {
