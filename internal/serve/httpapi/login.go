@@ -184,7 +184,7 @@ var plainPolicy = func() string {
 const (
 	howToLogIn = `<p>Lilac prints a login link each time it starts. To print another one while it runs, use this command (with the same <code>--data</code> option as the server, if any):</p>
 <pre>lilac login</pre><p>Open the link, or enter it here:</p>`
-	noCookie = `<p>If you followed a link from another site, <a href="./">open Lilac</a>. Otherwise, allow cookies for this site in the browser, and use a new link.</p>`
+	noCookie    = `<p>If you followed a link from another site, <a href="./">open Lilac</a>. Otherwise, allow cookies for this site in the browser, and use a new link.</p>`
 	fromOutside = `<p>You followed a link from another site. To prevent other sites from acting for you, Lilac does not open such links directly.</p>`
 )
 

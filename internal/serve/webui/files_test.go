@@ -49,6 +49,26 @@ func TestAllSelectedFilesAreAttached(t *testing.T) {
 	p.Until("all are listed, in their order", "[...document.querySelectorAll('#files li span')].map(e => e.innerText).join() === 'one.txt,two.txt,three.txt'")
 }
 
+// Names of files may be longer than 255 bytes on a Mac and on Windows, and have a backslash or a line break
+// elsewhere. The server refuses such names.
+func TestFilesWithOddNamesAreAttached(t *testing.T) {
+	effort.SkipDetail(t)
+	t.Parallel()
+	f, p := talk(t)
+	p.Do(chromedp.Evaluate[chromedp.Void](`{ const all = new DataTransfer();
+		for (const name of ['名'.repeat(200) + '.pdf', 'a\\b\n.txt', '.env', 'x'.repeat(300)]) all.items.add(new File(['x'], name));
+		document.dispatchEvent(new DragEvent('drop', { dataTransfer: all, bubbles: true, cancelable: true })); }`))
+	p.Until("all are attached", "document.querySelectorAll('#files li').length === 4")
+	p.Say("read them")
+	f.until("they were sent", func() bool { return len(f.prompts) == 1 })
+	files, _ := f.prompts[0]["attachments"].([]any)
+	for i, want := range []string{strings.Repeat("名", 83) + ".pdf", "a_b_.txt", ".env", strings.Repeat("x", 255)} {
+		if got := files[i].(object)["filename"]; got != want {
+			t.Errorf("the name is %q, want %q", got, want)
+		}
+	}
+}
+
 // If a message cannot be sent, its files return to the message box together with its text.
 func TestFilesReturnWithARefusedMessage(t *testing.T) {
 	effort.SkipDetail(t)

@@ -12,6 +12,7 @@ const mostFiles = 20;
 const largestFile = 10 << 20;
 const largestTotal = 20 << 20;
 const longestText = 1 << 20;
+const longestName = 255; // bytes
 
 const tooLarge = (file) => `“${file.name}” is larger than 10 MB.`;
 const tooLargeTogether = 'The files are larger than 20 MB together.';
@@ -196,7 +197,7 @@ export class Composer {
   // read starts reading a file of the current draft. Sending the draft waits until
   // the file is read or broken.
   read(file, picture) {
-    const one = { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: picture ? 0 : file.size, broken: false };
+    const one = { filename: acceptable(file.name) || 'pasted', mimeType: file.type || 'application/octet-stream', size: picture ? 0 : file.size, broken: false };
     one.ready = this.load(one, file, picture).catch(() => { one.broken = true; });
     return one;
   }
@@ -207,7 +208,7 @@ export class Composer {
       const { file: now, problem, converted } = await fit(file);
       given = now;
       if (problem) this.hooks.problem(problem);
-      if (converted) Object.assign(one, { filename: now.name, mimeType: now.type, note: 'converted to JPEG' });
+      if (converted) Object.assign(one, { filename: acceptable(now.name), mimeType: now.type, note: 'converted to JPEG' });
       one.size = now.size;
       if (one.size > largestFile) {
         this.hooks.problem(tooLarge(file));
@@ -246,6 +247,14 @@ export class Composer {
     file.ready.then(draw);
     return el('li', {}, name, state, remove);
   }
+}
+
+// acceptable returns a file name that the server accepts. Systems allow longer ones and other characters.
+function acceptable(name) {
+  const [, stem, ending] = /^(.*?)(\.[^.]{1,20})?$/s.exec(name.replace(/[/\\\0\r\n]/g, '_'));
+  const letters = [...stem];
+  while (letters.length && new Blob([...letters, ending ?? '']).size > longestName) letters.pop();
+  return letters.join('') + (ending ?? '');
 }
 
 function base64(file) {
