@@ -306,7 +306,7 @@ func TestARepeatedKeyOfV1RunsOnce(t *testing.T) {
 	}
 }
 
-// v1ClientsEnv is a directory with the npm packages openai, ai, and @ai-sdk/openai.
+// v1ClientsEnv is a directory with the npm packages openai, ai, @ai-sdk/openai, and @langchain/openai.
 const v1ClientsEnv = "LILAC_TEST_V1_CLIENTS"
 
 // v1Program returns a program for Node.js that uses those packages. It writes its errors to the
@@ -331,7 +331,7 @@ func v1Program(t *testing.T, s *e2e.Server, script string) *exec.Cmd {
 func needV1Clients(t *testing.T) {
 	t.Helper()
 	if os.Getenv(v1ClientsEnv) == "" {
-		t.Skip("needs clients from npm: npm install --prefix DIR openai@7.57.0 ai@7.0.173 @ai-sdk/openai@4.0.118; then set " + v1ClientsEnv + "=DIR")
+		t.Skip("needs clients from npm: npm install --prefix DIR openai@7.57.0 ai@7.0.173 @ai-sdk/openai@4.0.118 @langchain/openai@1.5.8 @langchain/core@1.4.0; then set " + v1ClientsEnv + "=DIR")
 	}
 }
 

@@ -93,6 +93,10 @@ type run struct {
 	// repetitions.
 	BodyHash string `json:"bodyHash"`
 	At       int64  `json:"at,omitempty"`
+	// Process is the one that has the connection of the latest attempt, and LostAt the time at which the
+	// connection broke, or 0.
+	Process string `json:"process,omitempty"`
+	LostAt  int64  `json:"lostAt,omitempty"`
 	// After is the position of the lifecycle events before the call.
 	After bus.Position `json:"after,omitempty"`
 }
@@ -114,9 +118,7 @@ func (h *Handler) accept(ctx context.Context, c *call, sel selector) error {
 				_, _ = h.o.Sessions.Session(tx, sel.id)
 				h.o.Tables.Ahead(tx, sel.id, messageID)
 			}
-			if c.key != "" || c.again {
-				_, _ = h.remember(tx, c.attempt, run{})
-			}
+			_, _ = h.remember(tx, c.attempt, run{})
 		})
 		s, begins, err := h.session(tx, c, sel, fresh)
 		if err != nil {
@@ -130,7 +132,7 @@ func (h *Handler) accept(ctx context.Context, c *call, sel selector) error {
 		if err != nil {
 			return err
 		}
-		c.run = run{SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, BodyHash: c.hash, At: h.o.Now().UnixMilli(), After: after}
+		c.run = run{SessionID: s.ID, RequestID: query.RequestID, MessageID: messageID, BodyHash: c.hash, At: h.o.Now().UnixMilli(), Process: h.process, After: after}
 		prior, err := h.remember(tx, c.attempt, c.run)
 		if err != nil {
 			return err

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lilac/internal/engine/db"
@@ -15,7 +17,8 @@ import (
 )
 
 // attemptHeader is the header in which OpenAI's libraries count their repetitions of a call. They
-// repeat failed calls by themselves, and send no Idempotency-Key.
+// repeat failed calls by themselves, and send no Idempotency-Key. Libraries that use them, such as
+// LangChain, repeat calls themselves, too, and let them count 0 each time.
 const attemptHeader = "X-Stainless-Retry-Count"
 
 // chatHeader names the conversation in calls of opencode and Crush. They repeat a failed call with the
@@ -23,15 +26,21 @@ const attemptHeader = "X-Stainless-Retry-Count"
 // each call repeats all that was said before.
 const chatHeader = "X-Session-Id"
 
-// attemptAge bounds the time between a call and its repetition: the libraries wait ten minutes for
-// an answer, and seconds between two attempts.
-const attemptAge = 15 * time.Minute
-
-// The inbox sources of calls: those with a key, and those that a client counts and whose answer has
-// not been delivered.
 const (
-	keyedCalls   = "v1"
-	countedCalls = "v1-attempt"
+	// attemptAge bounds the time between a call and a repetition that says that it is one: the
+	// libraries wait ten minutes for an answer, and seconds between two attempts.
+	attemptAge = 15 * time.Minute
+	// lostAge bounds the time between the loss of an answer and a repetition that nothing marks. The
+	// libraries wait up to a minute; later, the same words are rather those of a person.
+	lostAge = 2 * time.Minute
+	// maxAlike bounds how many calls with the same words are remembered.
+	maxAlike = 100
+)
+
+// The inbox sources of calls: those with a key, and those without whose answer has not been delivered.
+const (
+	keyedCalls = "v1"
+	openCalls  = "v1-open"
 )
 
 // Attempts stores calls, to recognize their repetitions.
@@ -44,57 +53,102 @@ type Attempts interface {
 // attempt says how a repetition of a call is recognized.
 type attempt struct {
 	client string
-	// key is the Idempotency-Key, or "".
-	key  string
-	hash string // of the body
-	// counted reports that an attempt can be recognized without a key, and again that this may not be
-	// the first. chat is the client's name for the conversation, or "".
-	counted, again bool
-	chat           string
+	// hash is that of the body, and id names what is the same in all attempts: the client with its key,
+	// or else with the words and the conversation.
+	hash, id string
+	// keyed reports that the call has an Idempotency-Key, and again that it says that it may not be the
+	// first attempt.
+	keyed, again bool
+	// answered reports that the client has the answer.
+	answered bool
 }
 
 // attemptOf reads how a repetition of a call is recognized.
 func attemptOf(client Client, r *http.Request, hash [sha256.Size]byte) (a attempt, err error) {
-	a = attempt{client: client.Name, key: r.Header.Get("Idempotency-Key"), hash: hex.EncodeToString(hash[:])}
-	if len(a.key) > maxKey {
+	key, chat := r.Header.Get("Idempotency-Key"), r.Header.Get(chatHeader)
+	if len(key) > maxKey {
 		return a, fault.InvalidField("Idempotency-Key", "An Idempotency-Key has at most %d characters.", maxKey)
 	}
-	n, err := strconv.Atoi(r.Header.Get(attemptHeader))
-	if chat := r.Header.Get(chatHeader); len(chat) <= maxKey {
-		a.chat = chat
+	if len(chat) > maxKey {
+		chat = ""
 	}
-	a.counted = (err == nil && n >= 0 || a.chat != "") && a.key == ""
-	a.again = a.counted && (n > 0 || a.chat != "")
+	a = attempt{client: client.Name, hash: hex.EncodeToString(hash[:]), id: client.Name + ":" + key, keyed: key != ""}
+	if !a.keyed {
+		a.id = strings.Join([]string{client.Name, a.hash, chat, strings.TrimSpace(r.Header.Get(sessionHeader))}, ":")
+		n, _ := strconv.Atoi(r.Header.Get(attemptHeader))
+		a.again = n > 0 || chat != ""
+	}
 	return a, nil
 }
 
 // safe reports that the client may repeat the call: it is recognized.
-func (a attempt) safe() bool { return a.key != "" || a.counted }
+func (a attempt) safe() bool { return a.id != "" }
 
-func (a attempt) countedID() string {
-	id := a.client + ":" + a.hash
-	if a.chat != "" {
-		id += ":" + a.chat
-	}
-	return id
+// present is what a call is compared with: the time, this process, and when it began, in milliseconds
+// since 1970. One process at a time serves the API.
+type present struct {
+	now, began int64
+	process    string
 }
 
-// remember stores a call that can be recognized, or returns the one that it repeats.
-func (h *Handler) remember(tx *db.Tx, a attempt, now run) (*run, error) {
+func (h *Handler) present() present {
+	p := present{h.o.Now().UnixMilli(), h.began, h.process}
+	if h.o.Stopping.Err() != nil { // it breaks all connections now
+		p.process, p.began = "", p.now
+	}
+	return p
+}
+
+// lost reports that the connection of a call broke before its answer was delivered, and that it may
+// still be repeated. If its process is gone, the connection broke before this one began.
+func (p present) lost(r *run) bool {
+	since := r.LostAt
+	if since == 0 && r.Process != p.process {
+		since = p.began
+	}
+	return since != 0 && p.now-since <= lostAge.Milliseconds()
+}
+
+// kept reports that a call whose answer was not delivered may still be repeated.
+func (p present) kept(r *run) bool {
+	open := r.LostAt == 0 && r.Process == p.process
+	return open || p.lost(r) || p.now-r.At <= attemptAge.Milliseconds()
+}
+
+// repeated returns which of the calls with the same words an attempt repeats, or -1: one that was lost,
+// but not one that another client waits for, unless the attempt says that it is not the first.
+func (a attempt) repeated(alike []*run, p present) int {
+	at := slices.IndexFunc(alike, p.lost)
+	if at < 0 && a.again {
+		at = slices.IndexFunc(alike, func(r *run) bool { return p.now-r.At <= attemptAge.Milliseconds() })
+	}
+	return at
+}
+
+// remember stores a call, or returns the one that it repeats.
+func (h *Handler) remember(tx *db.Tx, a attempt, now run) (prior *run, err error) {
+	if a.keyed {
+		return h.rememberKey(tx, a, now)
+	}
+	err = h.alike(tx, a, func(alike []*run, p present) []*run {
+		alike = slices.DeleteFunc(alike, func(r *run) bool { return !p.kept(r) })
+		at := a.repeated(alike, p)
+		if at < 0 {
+			return append(alike[max(0, len(alike)-maxAlike+1):], &now)
+		}
+		prior = alike[at]
+		prior.Process, prior.LostAt = now.Process, 0
+		return alike
+	})
+	return prior, err
+}
+
+func (h *Handler) rememberKey(tx *db.Tx, a attempt, now run) (*run, error) {
 	value, err := json.Marshal(now)
 	if err != nil {
 		return nil, fmt.Errorf("encode a call: %w", err)
 	}
-	var raw []byte
-	var seen bool
-	switch {
-	case a.key != "":
-		raw, seen, err = h.o.Attempts.Seen(tx, keyedCalls, a.client+":"+a.key, value)
-	case a.again:
-		raw, seen, err = h.o.Attempts.Seen(tx, countedCalls, a.countedID(), value)
-	case a.counted:
-		return nil, h.o.Attempts.Replace(tx, countedCalls, a.countedID(), value)
-	}
+	raw, seen, err := h.o.Attempts.Seen(tx, keyedCalls, a.id, value)
 	if err != nil || !seen {
 		return nil, err
 	}
@@ -102,48 +156,76 @@ func (h *Handler) remember(tx *db.Tx, a attempt, now run) (*run, error) {
 	if err := json.Unmarshal(raw, &prior); err != nil {
 		return nil, fmt.Errorf("decode a call: %w", err)
 	}
-	switch {
-	case prior.BodyHash != now.BodyHash:
+	if prior.BodyHash != now.BodyHash {
 		return nil, &fault.Error{Kind: fault.Conflict, Code: "idempotency_key_reused", Field: "Idempotency-Key", Message: "This Idempotency-Key was used for another request."}
-	case a.again && now.At-prior.At > attemptAge.Milliseconds():
-		return nil, h.o.Attempts.Replace(tx, countedCalls, a.countedID(), value)
 	}
 	return &prior, nil
 }
 
-// delivered forgets a call whose answer the client has: the same words are a new call then.
-func (h *Handler) delivered(w http.ResponseWriter, r *http.Request, c *call) {
-	if c.counted && r.Context().Err() == nil {
-		_ = http.NewResponseController(w).Flush() // the client need not wait
-		h.forget(r, c)
+// alike changes the calls with the words of an attempt whose answers have not been delivered.
+func (h *Handler) alike(tx *db.Tx, a attempt, change func([]*run, present) []*run) error {
+	none := []byte("[]")
+	raw, seen, err := h.o.Attempts.Seen(tx, openCalls, a.id, none)
+	if err != nil {
+		return err
 	}
+	if !seen {
+		raw = none
+	}
+	var calls []*run
+	if err := json.Unmarshal(raw, &calls); err != nil {
+		return fmt.Errorf("decode calls: %w", err)
+	}
+	calls = change(calls, h.present())
+	if len(calls) == 0 {
+		return h.o.Attempts.Forget(tx, openCalls, a.id, raw)
+	}
+	value, err := json.Marshal(calls)
+	if err != nil {
+		return fmt.Errorf("encode calls: %w", err)
+	}
+	return h.o.Attempts.Replace(tx, openCalls, a.id, value)
+}
+
+// delivered notes that the client has the answer, as far as the connection tells.
+func (c *call) delivered(w http.ResponseWriter, r *http.Request) {
+	c.answered = http.NewResponseController(w).Flush() == nil && r.Context().Err() == nil
 }
 
 // failed returns the error of a call whose answer did not begin. The client may repeat a call that
 // is recognized, unless its request has failed.
-func (h *Handler) failed(w http.ResponseWriter, r *http.Request, c *call, err, ofRequest error) error {
+func (c *call) failed(w http.ResponseWriter, err, ofRequest error) error {
 	if ofRequest != nil || !c.safe() {
 		noRetry(w)
 	}
 	if err != nil {
 		return err
 	}
-	h.forget(r, c)
+	c.answered = true
 	return ofRequest
 }
 
-func (h *Handler) forget(r *http.Request, c *call) {
-	if !c.counted {
+// settle ends a call. If its answer was delivered, it is forgotten: the same words are a new call then.
+// Otherwise, the connection is lost. When the process ends, it loses all connections anyway.
+func (h *Handler) settle(ctx context.Context, c *call) {
+	if c.keyed || !c.safe() || !c.answered && h.o.Stopping.Err() != nil {
 		return
 	}
-	value, err := json.Marshal(c.run)
-	if err == nil {
-		err = h.o.DB.Update(context.WithoutCancel(r.Context()), func(tx *db.Tx) error {
-			return h.o.Attempts.Forget(tx, countedCalls, c.countedID(), value)
+	err := h.o.DB.Update(context.WithoutCancel(ctx), func(tx *db.Tx) error {
+		return h.alike(tx, c.attempt, func(alike []*run, p present) []*run {
+			at := slices.IndexFunc(alike, func(r *run) bool { return r.MessageID == c.MessageID })
+			switch {
+			case at < 0:
+			case c.answered:
+				alike = slices.Delete(alike, at, at+1)
+			default:
+				alike[at].LostAt = p.now
+			}
+			return alike
 		})
-	}
+	})
 	if err != nil {
-		h.o.Logger.ErrorContext(r.Context(), "a call whose answer was delivered could not be forgotten", "error", err)
+		h.o.Logger.ErrorContext(ctx, "the end of a call could not be stored: the same call may get its answer again", "error", err)
 	}
 }
 

@@ -87,6 +87,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) er
 	if err != nil {
 		return err
 	}
+	defer h.settle(r.Context(), c)
 	answer := chatAnswer{ID: "chatcmpl-" + c.MessageID, Object: "chat.completion", Created: h.o.Now().Unix(), Model: in.Model}
 	if in.Stream {
 		answer.Object += ".chunk"
@@ -94,12 +95,12 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) er
 	}
 	out, err := h.answer(r.Context(), c, silent)
 	if err != nil || out.err != nil {
-		return h.failed(w, r, c, err, out.err)
+		return c.failed(w, err, out.err)
 	}
 	answer.Choices = []chatChoice{{Message: &chatMessage{Role: "assistant", Content: &out.text}, FinishReason: &finished}}
 	answer.Usage = chatUsageOf(out.usage)
 	writeJSON(w, http.StatusOK, answer)
-	h.delivered(w, r, c)
+	c.delivered(w, r)
 	return nil
 }
 
@@ -118,11 +119,11 @@ func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, c *call, an
 	}})
 	if failure := cmp.Or(err, out.err); failure != nil {
 		if !s.begun {
-			return h.failed(w, r, c, err, out.err)
+			return c.failed(w, err, out.err)
 		}
 		_, body := errorOf(failure)
 		if s.data("", body) == nil && err == nil {
-			h.delivered(w, r, c)
+			c.delivered(w, r)
 		}
 		return nil // a client that is gone needs no error
 	}
@@ -136,7 +137,7 @@ func (h *Handler) streamChat(w http.ResponseWriter, r *http.Request, c *call, an
 		}
 	}
 	if s.write("data: [DONE]\n\n") == nil {
-		h.delivered(w, r, c)
+		c.delivered(w, r)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@
 //
 // A call begins a conversation or continues one ([selector]). It is a prompt like any other:
 // accepted durably, once for all attempts of the client ([attempt]), and worked off even if the
-// client goes away. The answer is read from the request's output topic, in one goroutine for each call.
+// client goes away. A call whose answer was not delivered is remembered until it is repeated or too old. The answer is read from the request's output topic, in one goroutine for each call.
 // A question to the person ends the answer; the next call of the conversation can answer it.
 // The plain model needs none of that: its calls, for titles and the like, keep nothing.
 //

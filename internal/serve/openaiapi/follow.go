@@ -76,7 +76,7 @@ func (h *Handler) follow(ctx context.Context, r run, s sink) (outcome, error) {
 	out, err := f.follow(ctx)
 	switch {
 	case err != nil && h.o.Stopping.Err() != nil:
-		return out, fault.New(fault.Unavailable, "Lilac is restarting. The work goes on: a request that is repeated with the same Idempotency-Key gets its answer.")
+		return out, fault.New(fault.Unavailable, "Lilac is restarting. The work goes on: repeat the call to get its answer.")
 	case errors.Is(err, bus.ErrTrimmed):
 		return f.stored(context.WithoutCancel(ctx))
 	}

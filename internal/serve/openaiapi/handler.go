@@ -94,9 +94,11 @@ type Options struct {
 
 // Handler serves the API.
 type Handler struct {
-	o       Options
-	mux     *http.ServeMux
-	started int64
+	o   Options
+	mux *http.ServeMux
+	// process names this process, which began at began, in milliseconds since 1970.
+	process string
+	began   int64
 	// plainCalls holds a value for each call of the plain model that runs.
 	plainCalls chan struct{}
 }
@@ -109,7 +111,7 @@ func New(o Options) *Handler {
 	if o.Stopping == nil {
 		o.Stopping = context.Background()
 	}
-	h := &Handler{o: o, mux: http.NewServeMux(), started: o.Now().Unix(), plainCalls: make(chan struct{}, maxPlain)}
+	h := &Handler{o: o, mux: http.NewServeMux(), process: newID(), began: o.Now().UnixMilli(), plainCalls: make(chan struct{}, maxPlain)}
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request, Client) error{
 		"POST /v1/chat/completions": h.chat,
 		"POST /v1/responses":        h.responses,
@@ -253,7 +255,7 @@ type modelEntry struct {
 }
 
 func (h *Handler) entry(m Model) modelEntry {
-	return modelEntry{ID: m.ID, Object: "model", Created: h.started, OwnedBy: "lilac"}
+	return modelEntry{ID: m.ID, Object: "model", Created: h.began / 1000, OwnedBy: "lilac"}
 }
 
 func (h *Handler) models(w http.ResponseWriter, _ *http.Request, _ Client) error {

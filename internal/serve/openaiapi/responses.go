@@ -132,6 +132,7 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 	if err != nil {
 		return err
 	}
+	defer h.settle(r.Context(), c)
 	answer := newResponse(c.run, in.Model, h.o.Now().Unix())
 	answer.Instructions, answer.Previous = in.Instructions, in.Previous
 	if in.Text.Format != nil {
@@ -145,11 +146,11 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request, client Clien
 	}
 	out, err := h.answer(r.Context(), c, silent)
 	if err != nil {
-		return h.failed(w, r, c, err, nil)
+		return c.failed(w, err, nil)
 	}
 	answer.finish(out, h.o.Now().Unix(), itemID(c.run))
 	writeJSON(w, http.StatusOK, answer)
-	h.delivered(w, r, c)
+	c.delivered(w, r)
 	return nil
 }
 
@@ -328,7 +329,7 @@ func (h *Handler) streamResponse(w http.ResponseWriter, r *http.Request, c *call
 		out.err = err
 	}
 	if s.end(out, h.o.Now().Unix()) == nil && err == nil {
-		h.delivered(w, r, c)
+		c.delivered(w, r)
 	}
 	return nil // a client that is gone needs no error
 }
