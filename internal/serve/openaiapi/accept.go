@@ -120,6 +120,13 @@ func (h *Handler) accept(ctx context.Context, c *call, sel selector) error {
 			}
 			_, _ = h.remember(tx, c.attempt, run{})
 		})
+		sel := sel
+		if c.repeats != "" {
+			var err error
+			if sel, err = h.continues(tx, c); err != nil {
+				return err
+			}
+		}
 		s, begins, err := h.session(tx, c, sel, fresh)
 		if err != nil {
 			return err
@@ -148,6 +155,9 @@ func (h *Handler) accept(ctx context.Context, c *call, sel selector) error {
 			if err := h.begin(ctx, tx, s); err != nil {
 				return err
 			}
+		}
+		if err := h.noteNewest(tx, s.ID, messageID); err != nil {
+			return err
 		}
 		return h.o.Tables.Accept(ctx, tx, query, parts, event.SourceEntry)
 	})

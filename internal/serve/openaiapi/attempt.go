@@ -130,7 +130,8 @@ func (h *Handler) remember(tx *db.Tx, a attempt, now run) (prior *run, err error
 	if a.keyed {
 		return h.rememberKey(tx, a, now)
 	}
-	err = h.alike(tx, a, func(alike []*run, p present) []*run {
+	p := h.present()
+	err = h.alike(tx, openCalls, a.id, func(alike []*run) []*run {
 		alike = slices.DeleteFunc(alike, func(r *run) bool { return !p.kept(r) })
 		at := a.repeated(alike, p)
 		if at < 0 {
@@ -162,10 +163,10 @@ func (h *Handler) rememberKey(tx *db.Tx, a attempt, now run) (*run, error) {
 	return &prior, nil
 }
 
-// alike changes the calls with the words of an attempt whose answers have not been delivered.
-func (h *Handler) alike(tx *db.Tx, a attempt, change func([]*run, present) []*run) error {
+// alike changes the calls that are stored together.
+func (h *Handler) alike(tx *db.Tx, source, id string, change func([]*run) []*run) error {
 	none := []byte("[]")
-	raw, seen, err := h.o.Attempts.Seen(tx, openCalls, a.id, none)
+	raw, seen, err := h.o.Attempts.Seen(tx, source, id, none)
 	if err != nil {
 		return err
 	}
@@ -176,15 +177,15 @@ func (h *Handler) alike(tx *db.Tx, a attempt, change func([]*run, present) []*ru
 	if err := json.Unmarshal(raw, &calls); err != nil {
 		return fmt.Errorf("decode calls: %w", err)
 	}
-	calls = change(calls, h.present())
+	calls = change(calls)
 	if len(calls) == 0 {
-		return h.o.Attempts.Forget(tx, openCalls, a.id, raw)
+		return h.o.Attempts.Forget(tx, source, id, raw)
 	}
 	value, err := json.Marshal(calls)
 	if err != nil {
 		return fmt.Errorf("encode calls: %w", err)
 	}
-	return h.o.Attempts.Replace(tx, openCalls, a.id, value)
+	return h.o.Attempts.Replace(tx, source, id, value)
 }
 
 // delivered notes that the client has the answer, as far as the connection tells.
@@ -208,18 +209,30 @@ func (c *call) failed(w http.ResponseWriter, err, ofRequest error) error {
 // settle ends a call. If its answer was delivered, it is forgotten: the same words are a new call then.
 // Otherwise, the connection is lost. When the process ends, it loses all connections anyway.
 func (h *Handler) settle(ctx context.Context, c *call) {
-	if c.keyed || !c.safe() || !c.answered && h.o.Stopping.Err() != nil {
+	var said string // the transcript that the next call may repeat
+	if c.answered && c.unselected && c.text != "" {
+		said = c.transcript(append(c.said, &message{Role: "assistant", Content: content{{Text: c.text}}}))
+	}
+	if !c.safe() || said == "" && (c.keyed || !c.answered && h.o.Stopping.Err() != nil) {
 		return
 	}
 	err := h.o.DB.Update(context.WithoutCancel(ctx), func(tx *db.Tx) error {
-		return h.alike(tx, c.attempt, func(alike []*run, p present) []*run {
+		if said != "" {
+			if err := h.noteTranscript(tx, said, c); err != nil {
+				return err
+			}
+		}
+		if c.keyed {
+			return nil
+		}
+		return h.alike(tx, openCalls, c.id, func(alike []*run) []*run {
 			at := slices.IndexFunc(alike, func(r *run) bool { return r.MessageID == c.MessageID })
 			switch {
 			case at < 0:
 			case c.answered:
 				alike = slices.Delete(alike, at, at+1)
 			default:
-				alike[at].LostAt = p.now
+				alike[at].LostAt = h.o.Now().UnixMilli()
 			}
 			return alike
 		})

@@ -27,6 +27,10 @@ type call struct {
 	model   Model
 	// json reports that the client wants JSON.
 	json bool
+	// unselected reports that the call selects no conversation, repeats names the transcript that it
+	// repeats, or is "", and text is its answer.
+	unselected    bool
+	repeats, text string
 }
 
 // submit reads a call and accepts it.
@@ -52,6 +56,9 @@ func (h *Handler) submit(w http.ResponseWriter, r *http.Request, client Client, 
 	if c.attempt, err = attemptOf(client, r, hash); err != nil {
 		return c, err
 	}
+	if c.unselected = sel == (selector{}); c.unselected && len(c.earlier) > 0 {
+		c.repeats = c.transcript(c.earlier)
+	}
 	if err := h.accept(r.Context(), c, sel); err != nil {
 		return c, err
 	}
@@ -75,6 +82,9 @@ func (h *Handler) answer(ctx context.Context, c *call, s sink) (out outcome, err
 	}
 	if (c.json || c.model.Plain) && err == nil && out.text != "" {
 		err = text(out.text)
+	}
+	if err == nil && out.err == nil && !out.cancelled {
+		c.text = out.text
 	}
 	return out, err
 }

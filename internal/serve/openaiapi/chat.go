@@ -71,7 +71,7 @@ type chatAnswer struct {
 var finished = "stop"
 
 // chat serves chat completions. A client repeats the whole conversation with each call; if
-// the call selects a conversation, only the newest words are used.
+// the call continues a conversation, only the newest words are used.
 func (h *Handler) chat(w http.ResponseWriter, r *http.Request, client Client) error {
 	var in chatRequest
 	hash, err := readBody(w, r, &in)

@@ -5,7 +5,7 @@
 // of its conversations, so that no client reaches those of another. It has the rights that
 // the configuration gives to its token, and is never the operator: it cannot approve calls.
 //
-// A call begins a conversation or continues one ([selector]). It is a prompt like any other:
+// A call begins a conversation or continues one ([selector]), or that whose messages it repeats (transcript.go). It is a prompt like any other:
 // accepted durably, once for all attempts of the client ([attempt]), and worked off even if the
 // client goes away. A call whose answer was not delivered is remembered until it is repeated or too old. The answer is read from the request's output topic, in one goroutine for each call.
 // A question to the person ends the answer; the next call of the conversation can answer it.

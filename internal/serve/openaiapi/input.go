@@ -183,6 +183,8 @@ func cleanName(name string) string {
 type conversation struct {
 	// instructions are those of the client for a conversation that begins.
 	instructions string
+	// said has all messages without instructions.
+	said []*message
 	// earlier has the messages before, for a conversation that begins in the middle.
 	earlier []*message
 	prompt  string
@@ -233,7 +235,7 @@ func (c *conversation) divide(client Client, q *question) error {
 	for first > 0 && said[first-1].Role == "user" {
 		first--
 	}
-	c.earlier = said[:first]
+	c.said, c.earlier = said, said[:first]
 	var texts []string
 	for i, m := range said[first:] {
 		if text := m.Content.text(); text != "" {
