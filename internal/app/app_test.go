@@ -373,22 +373,6 @@ func TestEachSickPartShows(t *testing.T) {
 		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "1 request recorded as running") {
 			t.Errorf("a request that nobody works on: %v", err)
 		}
-		exec := func(queries ...string) error {
-			return r.p.db.Update(context.Background(), func(tx *db.Tx) (err error) {
-				for _, query := range queries {
-					_, e := tx.Exec(query)
-					err = errors.Join(err, e)
-				}
-				return err
-			})
-		}
-		_ = exec("PRAGMA max_page_count = 1", "INSERT INTO meta (name, value) VALUES ('large', hex(zeroblob(100000)))")
-		if err := probe(context.Background()); r.p.describeTrouble(err) != "The disk is full: free some space." {
-			t.Errorf("a request that waits for space on the disk: %v", err)
-		}
-		if err := errors.Join(exec("PRAGMA max_page_count = 1000000"), r.p.db.Probe(context.Background(), 0)); err != nil {
-			t.Fatal(err)
-		}
 		asking := lost
 		asking.Detail = "Answer \"continue\" to allow 5 steps more."
 		r.store(func(tx *db.Tx) error { return r.p.store.Requests.SaveRequest(tx, asking) })

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -111,6 +110,9 @@ type DB struct {
 	logged     string
 	loggedAt   time.Time
 
+	// full is the error of the last write that found the disk full, until the probe could write much.
+	full atomic.Pointer[error]
+
 	closeOnce sync.Once
 	closeErr  error
 
@@ -118,7 +120,6 @@ type DB struct {
 	closed     bool
 	publisher  Publisher
 	commitErr  error // of the last commit
-	fullErr    error // of a write that found the disk full, until the probe could write much
 	lastCommit time.Time
 }
 
@@ -210,7 +211,10 @@ func (d *DB) Healthy() error {
 	if d.closed {
 		return errClosed()
 	}
-	return cmp.Or(d.commitErr, d.fullErr)
+	if full := d.full.Load(); full != nil && d.commitErr == nil {
+		return *full
+	}
+	return d.commitErr
 }
 
 // probeWeight is the size of the probe's row after a write has found the disk full: what a large
@@ -224,14 +228,15 @@ func (d *DB) Probe(ctx context.Context, idle time.Duration) error {
 	if err := d.engine.checkLocation(); err != nil {
 		return err
 	}
+	full := d.full.Load()
 	d.mu.Lock()
-	err, full, last := d.commitErr, d.fullErr != nil, d.lastCommit
+	err, last := d.commitErr, d.lastCommit
 	d.mu.Unlock()
-	if err == nil && !full && d.opt.Now().Sub(last).Abs() < idle {
+	if err == nil && full == nil && d.opt.Now().Sub(last).Abs() < idle {
 		return nil
 	}
 	var ballast []byte
-	if full {
+	if full != nil {
 		ballast = make([]byte, probeWeight)
 		_, _ = rand.Read(ballast) // random, because PostgreSQL compresses; it never fails
 	}
@@ -240,10 +245,8 @@ func (d *DB) Probe(ctx context.Context, idle time.Duration) error {
 			tx.Now().UTC().Format(time.RFC3339Nano)+base64.StdEncoding.EncodeToString(ballast))
 		return err
 	})
-	if err == nil && full {
-		d.mu.Lock()
-		d.fullErr = nil
-		d.mu.Unlock()
+	if err == nil {
+		d.full.CompareAndSwap(full, nil) // a newer one stays
 	}
 	return err
 }

@@ -201,7 +201,9 @@ func (d *DB) commit(group []*update) {
 
 // fail returns an error of the commit to all callers of a group.
 func (d *DB) fail(group []*update, err error) {
-	d.foundFull(err)
+	if isFull(err) {
+		d.full.Store(&err)
+	}
 	d.mu.Lock()
 	d.commitErr = err
 	d.mu.Unlock()
@@ -216,15 +218,6 @@ func (d *DB) fail(group []*update, err error) {
 		if u.err == nil || IsEngineError(u.err) { // the reason for which the whole group failed
 			u.err = err
 		}
-	}
-}
-
-// foundFull records an error if it means that the disk is full.
-func (d *DB) foundFull(err error) {
-	if isFull(err) {
-		d.mu.Lock()
-		d.fullErr = err
-		d.mu.Unlock()
 	}
 }
 
@@ -338,7 +331,10 @@ func (d *DB) runSaved(u *update) error {
 	}
 	if u.err != nil {
 		u.err = d.explain(u.err)
-		d.foundFull(u.err)
+		if isFull(u.err) {
+			full := u.err // fail may replace it
+			d.full.Store(&full)
+		}
 		if err := d.control("ROLLBACK TO SAVEPOINT one"); err != nil {
 			if isFull(u.err) { // SQLite has ended the transaction with it
 				return u.err
