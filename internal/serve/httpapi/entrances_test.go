@@ -134,7 +134,7 @@ func TestThePersonReturnsFromTheProviderToTheLink(t *testing.T) {
 		t.Errorf("the login leads to %q", res.Header.Get("Location"))
 	}
 	res := open("/oidc/callback?code=good")
-	if res.StatusCode != http.StatusOK || res.Header.Get("Refresh") != "0; url=../#/shared/"+link {
+	if res.StatusCode != http.StatusOK || res.Header.Get("Refresh") != "0; url=../?login#/shared/"+link {
 		t.Errorf("after the login: %d %q", res.StatusCode, res.Header.Get("Refresh"))
 	}
 	signedIn := false

@@ -241,11 +241,14 @@ export class Composer {
     const draw = () => {
       name.textContent = file.filename;
       state.textContent = file.broken ? 'unreadable' : file.dataBase64 === undefined ? 'loading…' : file.note ?? '';
+      if (state.textContent) name.after(state);
+      else state.remove();
       remove.setAttribute('aria-label', `Remove ${file.filename}`);
     };
+    const item = el('li', {}, name, remove);
     draw();
     file.ready.then(draw);
-    return el('li', {}, name, state, remove);
+    return item;
   }
 }
 

@@ -32,11 +32,11 @@ export async function load() {
 }
 
 get('sign-out').addEventListener('click', async () => {
-  await dropAll(); // the next person may use the same browser
   try {
     await api.signOut();
   } catch {
     // The login has ended already, or the next page says what is wrong.
   }
+  await dropAll(); // the next person may use the same browser
   location.reload();
 });

@@ -55,7 +55,7 @@ export class Whole {
   // begin draws all loaded messages, and says on the paper if there are more.
   begin() {
     const { state, transcript } = this.talk;
-    if (this.restore) return;
+    if (this.restore || get('talk').hidden) return;
     this.restore = transcript.whole();
     this.talk.draw();
     get('cut').textContent = `Only the newest part of this conversation is printed. For all of it, press ${command}+K on the page, and choose “Print this conversation” or “Export as Markdown”.`;
@@ -63,7 +63,8 @@ export class Whole {
   }
 
   end() {
-    this.restore?.();
+    if (!this.restore) return;
+    this.restore();
     this.restore = null;
     get('cut').hidden = true;
     this.talk.draw();
