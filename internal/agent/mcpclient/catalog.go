@@ -129,12 +129,9 @@ func readTool(t *mcp.Tool) (Tool, error) {
 	if t.Name == "" || len(t.Name) > maxOriginal {
 		return out, fault.New(fault.Invalid, "The tool %q has a name that cannot be used.", t.Name)
 	}
-	schema, err := json.Marshal(t.InputSchema)
+	schema, err := json.Marshal(ofObject(t.InputSchema))
 	if err != nil || len(schema) > maxSchema {
 		return out, fault.New(fault.Invalid, "The tool %q has a schema that is too large.", t.Name)
-	}
-	if string(schema) == "null" {
-		schema = json.RawMessage(`{"type":"object"}`)
 	}
 	out.Schema, out.Destructive = schema, true
 	if a := t.Annotations; a != nil {
@@ -146,4 +143,28 @@ func readTool(t *mcp.Tool) (Tool, error) {
 	}
 	out.Title = text.TruncateRunes(text.SingleLine(out.Title), 200)
 	return out, nil
+}
+
+// ofObject returns a schema in the form of an input that the protocol demands. Servers break it (an empty list as the
+// properties is common), and then models refuse the tool, and clients of Lilac the tools of all servers.
+func ofObject(given any) map[string]any {
+	schema, _ := given.(map[string]any)
+	if schema == nil {
+		schema = map[string]any{}
+	}
+	schema["type"] = "object"
+	properties, ok := schema["properties"].(map[string]any)
+	if !ok {
+		delete(schema, "properties")
+	}
+	for name, property := range properties {
+		if _, ok := property.(map[string]any); !ok { // true means anything, too
+			properties[name] = map[string]any{}
+		}
+	}
+	required, ok := schema["required"].([]any)
+	if !ok || slices.ContainsFunc(required, func(name any) bool { _, ok := name.(string); return !ok }) {
+		delete(schema, "required")
+	}
+	return schema
 }

@@ -60,3 +60,23 @@ func TestAnErrorKeepsItsStructuredResult(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// The official SDK for TypeScript refuses a whole list because of one of these schemas.
+func TestEverySchemaOfAnInputIsOneOfAnObject(t *testing.T) {
+	for given, want := range map[string]string{
+		`null`: `{"type":"object"}`, `true`: `{"type":"object"}`, `{}`: `{"type":"object"}`, `{"type":["object","null"]}`: `{"type":"object"}`,
+		`{"type":"object","properties":[],"required":null}`:                      `{"type":"object"}`,
+		`{"type":"object","properties":null,"required":["a",1]}`:                 `{"type":"object"}`,
+		`{"properties":{"a":true,"b":{"type":"string"}},"required":["b"]}`:       `{"properties":{"a":{},"b":{"type":"string"}},"required":["b"],"type":"object"}`,
+		`{"anyOf":[{"type":"object"},{"type":"null"}],"$defs":{"x":{"type":1}}}`: `{"$defs":{"x":{"type":1}},"anyOf":[{"type":"object"},{"type":"null"}],"type":"object"}`,
+	} {
+		var schema any
+		if err := json.Unmarshal([]byte(given), &schema); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readTool(&mcp.Tool{Name: "x", InputSchema: schema})
+		if err != nil || string(got.Schema) != want {
+			t.Errorf("%s: %s, %v, want %s", given, got.Schema, err, want)
+		}
+	}
+}

@@ -128,21 +128,6 @@ func Name(id string) string {
 	return name
 }
 
-// ofObject returns a schema as that of an object, which MCP requires and each input is. The schema of another server's
-// tool may not say so.
-func ofObject(input json.RawMessage) json.RawMessage {
-	var schema map[string]any
-	if json.Unmarshal(input, &schema) == nil && schema["type"] == "object" {
-		return input
-	}
-	if schema == nil {
-		schema = map[string]any{}
-	}
-	schema["type"] = "object"
-	out, _ := json.Marshal(schema) // it came from JSON
-	return out
-}
-
 func describe(name string, c toolwire.Help) *mcp.Tool {
 	description := c.Summary.Summary
 	if c.Description != "" {
@@ -153,7 +138,7 @@ func describe(name string, c toolwire.Help) *mcp.Tool {
 	if !c.Changes {
 		hints.DestructiveHint = &no
 	}
-	return &mcp.Tool{Name: name, Title: c.ID, Description: description, InputSchema: ofObject(c.Input), Annotations: hints}
+	return &mcp.Tool{Name: name, Title: c.ID, Description: description, InputSchema: c.Input, Annotations: hints}
 }
 
 // call calls a callable. Its errors are results, so that a model can react to them.
