@@ -103,8 +103,14 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	classes := map[string]class{}
 	for _, r := range a.routes() {
-		classes[r.pattern()] = r.class
-		mux.Handle(r.pattern(), traffic.watch(r.pattern(), a.guard.authenticate(&r, a.errors.adapt(a.recorded(&r, r.handler())), a.refuse)))
+		patterns := []string{r.pattern()}
+		if r.class == signed { // other sites let people enter the address, and do not follow a redirection
+			patterns = append(patterns, r.pattern()+"/{$}")
+		}
+		for _, pattern := range patterns {
+			classes[pattern] = r.class
+			mux.Handle(pattern, traffic.watch(r.pattern(), a.guard.authenticate(&r, a.errors.adapt(a.recorded(&r, r.handler())), a.refuse)))
+		}
 	}
 	if o.MCPServer != nil {
 		// Many programs don't follow a redirection, or lose the token on the way.

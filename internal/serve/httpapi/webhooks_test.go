@@ -96,6 +96,21 @@ func TestAWebhookIsOneEvent(t *testing.T) {
 	}
 }
 
+func TestTheAddressOfAWebhookMayEndWithASlash(t *testing.T) {
+	w := newHooked(t, webhook.Spec{Name: "ci"})
+	for _, path := range []string{"/webhooks/ci/", "/webhooks/ci"} {
+		if code, answer := w.send(delivery(path, "d1", `{"n": 1}`)); code != http.StatusAccepted || !strings.Contains(answer, "webhook:ci:d1") {
+			t.Errorf("%s: %d %s", path, code, answer)
+		}
+	}
+	if code, _ := w.send(delivery("/webhooks/ci/more", "d2", `{}`)); code == http.StatusAccepted {
+		t.Error("a path below it is accepted")
+	}
+	if c := w.counts("ci"); c.Accepted != 1 || c.Duplicates != 1 {
+		t.Errorf("counted %+v", c)
+	}
+}
+
 func TestWebhookBodyCanBeRequiredToBeUnique(t *testing.T) {
 	w := newHooked(t, webhook.Spec{Name: "once", BodyOnce: true}, webhook.Spec{Name: "often"})
 	for _, path := range []string{"/webhooks/once", "/webhooks/often"} {
