@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -148,21 +149,21 @@ func readTool(t *mcp.Tool) (Tool, error) {
 // ofObject returns a schema in the form of an input that the protocol demands. Servers break it (an empty list as the
 // properties is common), and then models refuse the tool, and clients of Lilac the tools of all servers.
 func ofObject(given any) map[string]any {
-	schema, _ := given.(map[string]any)
-	if schema == nil {
-		schema = map[string]any{}
-	}
+	was, _ := given.(map[string]any) // the SDK keeps it, and reads it during calls
+	schema := map[string]any{}
+	maps.Copy(schema, was)
 	schema["type"] = "object"
-	properties, ok := schema["properties"].(map[string]any)
-	if !ok {
-		delete(schema, "properties")
-	}
-	for name, property := range properties {
-		if _, ok := property.(map[string]any); !ok { // true means anything, too
-			properties[name] = map[string]any{}
+	delete(schema, "properties")
+	if properties, ok := was["properties"].(map[string]any); ok {
+		properties = maps.Clone(properties)
+		for name, property := range properties {
+			if _, ok := property.(map[string]any); !ok { // true means anything, too
+				properties[name] = map[string]any{}
+			}
 		}
+		schema["properties"] = properties
 	}
-	required, ok := schema["required"].([]any)
+	required, ok := was["required"].([]any)
 	if !ok || slices.ContainsFunc(required, func(name any) bool { _, ok := name.(string); return !ok }) {
 		delete(schema, "required")
 	}
