@@ -233,7 +233,9 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 		return s.transportFault(err)
 	}
 	if unreadable(err) {
-		return fault.Wrap(fault.Conflict, err, "The MCP server %s has answered the call, but with a result that breaks the protocol and cannot be read (%s). The call has probably taken effect: check before you repeat it.", s.name, text.TruncateRunes(reason(err), 300))
+		odd := fault.Wrap(fault.Conflict, err, "The MCP server %s has answered the call, but with a result that breaks the protocol and cannot be read (%s). The call has probably taken effect: check before you repeat it.", s.name, text.TruncateRunes(reason(err), 300))
+		odd.Code = CodeUnknown
+		return odd
 	}
 	why := "the connection broke off"
 	select {
@@ -251,7 +253,7 @@ func (s *server) explain(ctx context.Context, live *connection, err error) error
 func unreadable(err error) bool {
 	var kind *json.UnmarshalTypeError
 	var encoding base64.CorruptInputError
-	return errors.As(err, &kind) || errors.As(err, &encoding) || err != nil && strings.Contains(err.Error(), " content type ")
+	return errors.As(err, &kind) || errors.As(err, &encoding) || err != nil && strings.Contains(err.Error(), "unrecognized content type")
 }
 
 // transportFault returns the fault of a call that got no answer over HTTP. A proxy may give up, and

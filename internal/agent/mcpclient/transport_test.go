@@ -126,7 +126,7 @@ func TestAnAddressWithoutAServerSaysWhatWasTried(t *testing.T) {
 	}
 }
 
-// The agent must not believe that the server ended, because a call that it repeats takes effect twice.
+// The agent must not believe that the server ended, and repeat the call.
 func TestAResultThatBreaksTheProtocolIsAnAnswer(t *testing.T) {
 	var result string
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +157,7 @@ func TestAResultThatBreaksTheProtocolIsAnAnswer(t *testing.T) {
 		`{"content":[{"type":"text","text":"a","annotations":{"priority":"high"}}]}`,
 	} {
 		_, err := s.Call(t.Context(), "odd", "x", nil, People{})
-		if wire := fault.ToWire(err); wire.Kind != fault.Conflict || wire.Code == CodeUnknown || !strings.Contains(wire.Message, "has answered the call") {
+		if wire := fault.ToWire(err); wire.Kind != fault.Conflict || wire.Code != CodeUnknown || !strings.Contains(wire.Message, "has answered the call") {
 			t.Errorf("%s: %+v", result, wire)
 		}
 	}
