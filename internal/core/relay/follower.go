@@ -110,7 +110,7 @@ func (f *follower) show(ctx context.Context, row Row, output heardOutput, ended 
 	if ended {
 		end = row.End
 	}
-	settings := f.settings(ctx)
+	settings := f.settings(ctx, row.SessionID)
 	settings.Mention, settings.Questions, settings.Asker = row.Mention, row.Questions, row.Asker
 	settings.Early = time.Since(time.UnixMilli(row.StartedAt)) < statusAfter
 	in := Rendered{
@@ -304,9 +304,9 @@ func (f *follower) load(ctx context.Context) (row Row, err error) {
 	return row, err
 }
 
-func (f *follower) settings(ctx context.Context) Settings {
+func (f *follower) settings(ctx context.Context, channelID string) Settings {
 	can := f.s.o.Adapter.Capabilities()
-	s := Settings{MaxText: can.MaxText, MaxFiles: can.MaxFiles, MaxFileBytes: can.MaxFileBytes, MaxMessageBytes: can.MaxMessageBytes, Size: func(b event.BinaryOutput) int64 {
+	s := Settings{MaxText: can.MaxText, MaxFiles: can.MaxFiles, MaxFileBytes: f.s.o.Adapter.MaxFileBytes(channelID), MaxMessageBytes: can.MaxMessageBytes, Size: func(b event.BinaryOutput) int64 {
 		if b.Blob != "" && f.s.o.Format != nil {
 			return f.s.o.Format.BlobSize(b.Blob)
 		}

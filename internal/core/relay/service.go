@@ -45,6 +45,7 @@ type Cache interface {
 type Platform interface {
 	Platform() string
 	Capabilities() surface.Capabilities
+	MaxFileBytes(channelID string) int64
 	Edit(ctx context.Context, ref event.MessageRef, c surface.Content) error
 	Delete(ctx context.Context, ref event.MessageRef) error
 	Typing(ctx context.Context, channelID string) error

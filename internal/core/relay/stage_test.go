@@ -67,8 +67,10 @@ type shownMessage struct {
 func (p *platform) Platform() string { return "discord" }
 
 func (p *platform) Capabilities() surface.Capabilities {
-	return surface.Capabilities{Edit: true, Delete: true, Typing: true, Files: true, Replies: true, Buttons: true, MaxText: cmp.Or(p.maxText, 2000), MaxFiles: 10, MaxFileBytes: 1 << 20}
+	return surface.Capabilities{Edit: true, Delete: true, Typing: true, Files: true, Replies: true, Buttons: true, MaxText: cmp.Or(p.maxText, 2000), MaxFiles: 10}
 }
+
+func (p *platform) MaxFileBytes(string) int64 { return 1 << 20 }
 
 // fails decides at random whether a call fails and whether it has an effect.
 func (p *platform) fails(call string) (err error, carriedOut bool) {

@@ -12,10 +12,9 @@ import (
 type Capabilities struct {
 	Edit, Delete, Reactions, Typing, Files, Replies, Buttons bool
 	// MaxText is the longest message in UTF-16 units. MaxFiles is the number of files
-	// per message, MaxFileBytes the size of one, and MaxMessageBytes of all of them.
+	// per message, and MaxMessageBytes the size of all of them.
 	MaxText         int
 	MaxFiles        int
-	MaxFileBytes    int64
 	MaxMessageBytes int64
 }
 
@@ -100,6 +99,9 @@ type Channels interface {
 	Allowed(ctx context.Context, channelID string) (bool, error)
 	// Opens is like Allowed for a known session, and makes no network calls.
 	Opens(s Session) bool
+	// MaxFileBytes returns the size of the largest file that a channel accepts. It makes no
+	// network calls.
+	MaxFileBytes(channelID string) int64
 	// Channel returns a channel. It may ask the platform.
 	Channel(ctx context.Context, channelID string) (Session, error)
 }

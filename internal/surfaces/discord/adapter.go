@@ -123,7 +123,7 @@ func (a *Adapter) Self() (surface.User, bool) { return a.status.self() }
 func (a *Adapter) Capabilities() surface.Capabilities {
 	return surface.Capabilities{
 		Edit: true, Delete: true, Reactions: true, Typing: true, Files: true, Replies: true, Buttons: true,
-		MaxText: maxText, MaxFiles: maxFiles, MaxFileBytes: maxFileBytes, MaxMessageBytes: maxMessageBytes,
+		MaxText: maxText, MaxFiles: maxFiles, MaxMessageBytes: maxMessageBytes,
 	}
 }
 

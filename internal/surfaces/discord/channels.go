@@ -114,11 +114,12 @@ type directory struct {
 	client *client
 	cache  *channelCache
 	roles  *roleCache
+	boosts *boosts
 	allow  atomic.Pointer[Allowed]
 }
 
 func newDirectory(o Options, c *client) *directory {
-	d := &directory{o: o, client: c, cache: &channelCache{known: map[string]channelInfo{}}, roles: &roleCache{roles: map[string]string{}}}
+	d := &directory{o: o, client: c, cache: &channelCache{known: map[string]channelInfo{}}, roles: &roleCache{roles: map[string]string{}}, boosts: newBoosts()}
 	d.allow.Store(&o.Allowed)
 	return d
 }

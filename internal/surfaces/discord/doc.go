@@ -27,7 +27,7 @@
 //	backfiller    reads the messages that were missed         backfill.go, archived.go, reconcile.go
 //	interactions  answers commands and buttons                interactions.go
 //	registrar     registers the commands                      commands.go
-//	directory     knows channels and what is allowed          channels.go
+//	directory     knows channels and what is allowed          channels.go, boosts.go
 //	history       reads messages over REST                    history.go
 //	writer        sends messages over REST                    writer.go, refusals.go
 //	attachments   downloads files                             attachments.go
@@ -49,7 +49,7 @@
 //   - interactions: interactionWorkers goroutines and a queue of maxInteractions,
 //     because Discord wants an acknowledgment within three seconds.
 //
-// Locks: status.mu, shard.mu, channelCache.mu, roleCache.mu, recorder.mu, starters.mu, refusals.mu, nonces.mu,
+// Locks: status.mu, shard.mu, channelCache.mu, roleCache.mu, boosts.mu, recorder.mu, starters.mu, refusals.mu, nonces.mu,
 // guildSync.mu, limiter.mu, and connection.writing are leaves: no code takes another lock
 // while it holds one of them. A bucket's turn is held during a REST call and
 // comes before limiter.mu. No lock is held during a transaction or a REST call.

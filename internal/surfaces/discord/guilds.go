@@ -69,6 +69,9 @@ func (g *guildSync) onReady(on *shard, w wireReady) func(*db.Tx) error {
 // a ban.
 func (g *guildSync) onGuild(on *shard, w wireGuild) func(*db.Tx) error {
 	allowed := g.directory.remember(slices.Concat(w.Channels, w.Threads), w.ID)
+	if !w.Unavailable {
+		g.directory.boosts.put(w.ID, w.PremiumTier)
+	}
 	if len(w.Roles) > 0 {
 		g.directory.roles.put(w.ID, w.managedRole(g.status.selfID()))
 	}
@@ -201,6 +204,12 @@ func (g *guildSync) onPermissions(w struct {
 	if w.User == nil || w.User.ID == g.status.selfID() {
 		g.scheduleGuildRefresh(w.GuildID)
 	}
+	return nil
+}
+
+// onGuildUpdate applies the changed settings of a server.
+func (g *guildSync) onGuildUpdate(w wireGuild) func(*db.Tx) error {
+	g.directory.boosts.put(w.ID, w.PremiumTier)
 	return nil
 }
 

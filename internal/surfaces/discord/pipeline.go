@@ -102,6 +102,8 @@ func (p *pipeline) effectOf(ctx context.Context, d *dispatch) func(*db.Tx) error
 		return decodeInto(ctx, p, d, func(w wireReady) func(*db.Tx) error { return p.guilds.onReady(p.shard, w) })
 	case "GUILD_CREATE":
 		return decodeInto(ctx, p, d, func(w wireGuild) func(*db.Tx) error { return p.guilds.onGuild(p.shard, w) })
+	case "GUILD_UPDATE":
+		return decodeInto(ctx, p, d, p.guilds.onGuildUpdate)
 	case "GUILD_DELETE":
 		return decodeInto(ctx, p, d, p.guilds.onGuildDelete)
 	case "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE", "GUILD_MEMBER_UPDATE":

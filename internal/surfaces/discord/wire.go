@@ -186,6 +186,8 @@ type wireGuild struct {
 	Channels    []wireChannel `json:"channels"`
 	Threads     []wireChannel `json:"threads"`
 	Unavailable bool          `json:"unavailable"`
+	// PremiumTier is the level of the server's boosts.
+	PremiumTier int `json:"premium_tier"`
 	// JoinedAt is when the bot joined.
 	JoinedAt string `json:"joined_at"`
 }

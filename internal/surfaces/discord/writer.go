@@ -28,9 +28,10 @@ const (
 	maxLabel    = 80  // "Component Reference", button: label
 	maxCustomID = 100 // the same: custom_id
 
-	// maxFileBytes is the limit of a server without boosts ("API Reference",
+	// maxFileBytes is the limit of a server with few boosts ("API Reference",
 	// uploading files). maxMessageBytes is the limit of all files of a message
-	// ("Message Resource", create message: limitations), less the other parts.
+	// ("Message Resource", create message: limitations), less the other parts; it is
+	// lower than the limit of one file in the other servers.
 	maxFileBytes    = 10 << 20
 	maxMessageBytes = 25<<20 - 64<<10
 	// maxFilename keeps file names readable.
@@ -177,7 +178,7 @@ func (w *writer) send(ctx context.Context, s surface.Send) (surface.Message, err
 	if err := w.directory.requireWritable(ctx, s.ChannelID); err != nil {
 		return surface.Message{}, err
 	}
-	files, err := w.loadFiles(ctx, s.Files)
+	files, err := w.loadFiles(ctx, s)
 	if err != nil {
 		return surface.Message{}, err
 	}
@@ -265,17 +266,17 @@ func (w *writer) react(ctx context.Context, r *route, ref event.MessageRef, emoj
 	return w.client.do(ctx, r.with(ref.ChannelID, ref.MessageID, emoji), nil, nil, nil)
 }
 
-func (w *writer) loadFiles(ctx context.Context, files []surface.File) (out []upload, err error) {
-	size := 0
-	for _, f := range files {
+func (w *writer) loadFiles(ctx context.Context, s surface.Send) (out []upload, err error) {
+	size, most := 0, w.directory.maxFileBytes(s.ChannelID)
+	for _, f := range s.Files {
 		data := f.Data
 		if data == nil && f.Blob != "" {
 			if data, err = w.o.Blobs.Get(ctx, f.Blob); err != nil {
 				return nil, err
 			}
 		}
-		if len(data) > maxFileBytes {
-			return nil, fault.New(fault.TooLarge, "A file on Discord has at most %d bytes.", maxFileBytes)
+		if int64(len(data)) > most {
+			return nil, fault.New(fault.TooLarge, "A file on Discord has at most %d bytes here.", most)
 		}
 		if size += len(data); size > maxMessageBytes {
 			return nil, fault.New(fault.TooLarge, "The files of a message on Discord have at most %d bytes together.", maxMessageBytes)

@@ -130,7 +130,7 @@ func (c *call) validate(p *payload) (answer, bool) {
 		return refusal(http.StatusBadRequest, 30015, "Maximum number of attachments in a message reached (10)"), false
 	}
 	for _, f := range p.files {
-		if len(f.data) > maxFileSize {
+		if len(f.data) > c.maxFileSize() {
 			return tooLarge, false
 		}
 		if f.name == "" {
@@ -151,6 +151,19 @@ func (c *call) validate(p *payload) (answer, bool) {
 		}
 	}
 	return answer{}, true
+}
+
+// maxFileSize returns the limit of one file: servers with many boosts have a higher one.
+func (c *call) maxFileSize() int {
+	if ch := c.s.world.channels[c.path("channel")]; ch != nil && ch.guild != "" {
+		switch c.s.world.guilds[ch.guild].tier {
+		case 2:
+			return 50 << 20
+		case 3:
+			return 100 << 20
+		}
+	}
+	return maxFileSize
 }
 
 // units returns the length in UTF-16 code units, which is what Discord clients count.

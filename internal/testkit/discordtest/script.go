@@ -119,6 +119,15 @@ func (s World) NameRole(guildID, roleID, name string) {
 	})
 }
 
+// Boost sets the level of a guild's boosts.
+func (s World) Boost(guildID string, tier int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.world.guildNamed(guildID)
+	g.tier = tier
+	s.dispatchLocked("GUILD_UPDATE", nil, intentGuilds, intentGuilds, func(*session) object { return g.wire(s.world.bot) })
+}
+
 // ManagedRole creates the role that Discord manages for the bot in a guild.
 func (s World) ManagedRole(guildID string) (roleID string) {
 	id := s.Role(guildID, 0, s.Self().ID)

@@ -67,6 +67,7 @@ type guild struct {
 	roles    map[string]Permission // the guild's own ID is the role ID of @everyone
 	titles   map[string]string     // the names of roles that have one
 	managed  string                // ID of the bot's managed role, or empty
+	tier     int                   // the level of its boosts
 }
 
 type member struct {
@@ -247,7 +248,7 @@ func (g *guild) wire(bot User) object {
 	return object{
 		"id": g.id, "name": g.name, "owner_id": g.owner, "roles": g.wireRoles(bot), "emojis": []object{}, "stickers": []object{},
 		"features": []string{}, "icon": nil, "verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0,
-		"afk_timeout": 300, "mfa_level": 0, "system_channel_flags": 0, "premium_tier": 0, "preferred_locale": "en-US", "nsfw_level": 0,
+		"afk_timeout": 300, "mfa_level": 0, "system_channel_flags": 0, "premium_tier": g.tier, "preferred_locale": "en-US", "nsfw_level": 0,
 		"premium_progress_bar_enabled": false, "description": nil, "home_header": nil, "splash": nil, "discovery_splash": nil, "banner": nil,
 		"application_id": nil, "region": "us-west", "afk_channel_id": nil, "system_channel_id": nil, "widget_enabled": false, "widget_channel_id": nil,
 		"max_presences": nil, "max_members": 500_000, "max_stage_video_channel_users": 50, "max_video_channel_users": 25, "vanity_url_code": nil,
