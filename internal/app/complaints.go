@@ -59,8 +59,8 @@ func (c *complaints) parts(now time.Time) []health.Part {
 // answerRefused tells the people who asked, by a reaction or else in private, and the operator
 // that a platform refused an answer, or the rest of it.
 func (b platformBuilder) answerRefused(tx *db.Tx, p *platform, r relay.Row, askers []relay.Asker) error {
-	where := cmp.Or(names(b).titleOf(tx, r.Platform, r.SessionID), r.SessionID)
-	if err := b.complainOfAnswer(tx, "In "+where+": "+r.Reason); err != nil {
+	where, err := b.complainOfPlace(tx, r.Platform, r.SessionID, r.Reason)
+	if err != nil {
 		return err
 	}
 	tx.AfterCommit(func() {
@@ -94,6 +94,13 @@ func (b platformBuilder) answerRefused(tx *db.Tx, p *platform, r relay.Row, aske
 // untold tells the operator that a person could not be told about a refused answer either.
 func (b platformBuilder) untold(tx *db.Tx, n mark.Notice, reason error) error {
 	return b.complainOfAnswer(tx, fmt.Sprintf("The user %s could not be told in private either: %s", n.UserID, fault.ToWire(reason).Message))
+}
+
+// complainOfPlace tells the operator why an answer was not shown in a conversation, and returns the
+// name of that.
+func (b platformBuilder) complainOfPlace(tx *db.Tx, platform, sessionID, reason string) (where string, err error) {
+	where = cmp.Or(names(b).titleOf(tx, platform, sessionID), sessionID)
+	return where, b.complainOfAnswer(tx, "In "+where+": "+reason)
 }
 
 // complainOfAnswer adds a complaint about an answer to the health report.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -75,7 +74,8 @@ func (b platformBuilder) buildPlatform(a surface.Adapter, interactions *interact
 		Budget:    gateBudget(b),
 		NoVerdict: b.gateUnreadable,
 		Muted: func(tx *db.Tx, sessionID string) error {
-			return b.complainOfAnswer(tx, "In "+cmp.Or(called.titleOf(tx, a.Platform(), sessionID), sessionID)+": The bot lacks the permission to send messages (Missing Permissions).")
+			_, err := b.complainOfPlace(tx, a.Platform(), sessionID, "The bot lacks the permission to send messages (Missing Permissions).")
+			return err
 		},
 		Settings: b.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})

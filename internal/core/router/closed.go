@@ -1,9 +1,7 @@
 package router
 
 import (
-	"cmp"
-	"fmt"
-	"strings"
+	"slices"
 
 	"lilac/internal/core/mark"
 	"lilac/internal/core/surface"
@@ -12,10 +10,11 @@ import (
 )
 
 // detailLocked answers a question in a thread that is locked, and detailMuted one where we may not
-// write; it has the place.
+// write; the title of that comes between its parts.
 const (
 	detailLocked = "The thread in which you asked me is locked, so I do not answer there. A moderator can unlock it."
-	detailMuted  = "I could not answer you in %s. The bot lacks a permission there: an administrator of the server can allow it to send messages."
+	detailMuted  = "I could not answer you in #"
+	detailPermit = ". The bot lacks a permission there: an administrator of the server can allow it to send messages."
 )
 
 // closed returns why nothing can be written in a session, "" if something can. A thread has the
@@ -32,10 +31,10 @@ func (s *Service) closed(q db.Queryer, session surface.Session) (string, error) 
 		}
 		muted = channel.ThreadsMuted
 	}
-	if muted {
-		return fmt.Sprintf(detailMuted, "#"+strings.TrimPrefix(cmp.Or(session.Title, session.ChannelID), "#")), nil
+	if !muted {
+		return "", nil
 	}
-	return "", nil
+	return detailMuted + session.Title + detailPermit, nil
 }
 
 // refuse tells the author of a message that it is not answered.
@@ -51,16 +50,16 @@ func (s *Service) refuseBurst(tx *db.Tx, sessionID string, e RefuseBurst) error 
 	if err := s.complain(tx, sessionID, e.Reason); err != nil || s.o.Marks == nil {
 		return err
 	}
-	told := map[string]bool{}
+	var told []string
 	for _, id := range e.MessageIDs {
 		m, err := s.o.Cache.Message(tx, s.o.Platform, sessionID, id)
-		if fault.KindOf(err) == fault.NotFound || err == nil && (m.AuthorBot || told[m.AuthorID]) {
+		if fault.KindOf(err) == fault.NotFound || err == nil && (m.AuthorBot || slices.Contains(told, m.AuthorID)) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("load the author of a message: %w", err)
+			return err
 		}
-		told[m.AuthorID] = true
+		told = append(told, m.AuthorID)
 		if err := s.o.Marks.Tell(tx, s.ref(sessionID, id), mark.Notice{UserID: m.AuthorID, Text: e.Reason}); err != nil {
 			return err
 		}
@@ -70,7 +69,7 @@ func (s *Service) refuseBurst(tx *db.Tx, sessionID string, e RefuseBurst) error 
 
 // complain tells the operator about a missing permission; a thread is locked on purpose.
 func (s *Service) complain(tx *db.Tx, sessionID, reason string) error {
-	if reason == detailLocked || s.o.Muted == nil {
+	if reason == detailLocked {
 		return nil
 	}
 	return s.o.Muted(tx, sessionID)

@@ -73,12 +73,14 @@ func (d *decision) message(m Message) {
 		return
 	}
 	addressed := m.Mentions || m.ReplyToUs
-	if m.Closed == "" {
-		d.Told = nil
-	} else if addressed {
-		d.refuse(m)
+	if m.Closed != "" {
+		if addressed {
+			d.refuse(m)
+		}
+		return
 	}
-	if m.Mode == Mention && !addressed || m.Closed != "" || !d.guardLoop(m) {
+	d.Told = nil
+	if m.Mode == Mention && !addressed || !d.guardLoop(m) {
 		return
 	}
 	current, ok := d.current()
@@ -141,8 +143,10 @@ func (d *decision) refuse(m Message) {
 	if slices.Contains(d.Told, m.UserID) {
 		return
 	}
-	d.Told = append(d.Told, m.UserID)
-	d.Told = d.Told[max(0, len(d.Told)-maxTold):]
+	if len(d.Told) == maxTold {
+		d.Told = nil
+	}
+	d.Told = append(slices.Clip(d.Told), m.UserID)
 	d.emit(Refuse{m.ID, m.UserID, m.Closed})
 }
 
@@ -165,7 +169,8 @@ func (d *decision) guardLoop(m Message) bool {
 
 // delete removes a message from the burst and cancels the request that it began.
 func (d *decision) delete(m Deleted) {
-	if slices.Contains(d.Buffer, m.ID) || slices.Contains(d.Gating, m.ID) || d.starting(m.RequestID) {
+	starting := d.starting(m.RequestID)
+	if starting || slices.Contains(d.Buffer, m.ID) || slices.Contains(d.Gating, m.ID) {
 		d.Dropped = append(d.Dropped, m.ID)
 		d.Dropped, d.DroppedAt = d.Dropped[max(0, len(d.Dropped)-maxDropped):], d.now.UnixMilli()
 	}
@@ -173,7 +178,7 @@ func (d *decision) delete(m Deleted) {
 	for i, r := range d.Requests {
 		d.Requests[i].Joined = slices.DeleteFunc(slices.Clone(r.Joined), func(q Question) bool { return q.ID == m.ID })
 	}
-	if d.starting(m.RequestID) {
+	if starting {
 		d.emit(Cancel{m.RequestID})
 		d.takeBack(d.index(m.RequestID))
 	}

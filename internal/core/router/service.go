@@ -151,8 +151,7 @@ type Options struct {
 	// NoVerdict is called when the gate fails, is late, or answers what cannot be read; it may be
 	// nil. forwarded reports that the burst is forwarded all the same.
 	NoVerdict func(forwarded bool)
-	// Muted is called when a question in a session is not answered because we may not write there;
-	// it may be nil.
+	// Muted is called when a question in a session is not answered because we may not write there.
 	Muted func(tx *db.Tx, sessionID string) error
 	// NewID returns the last part of the id of a request that no message names.
 	// Ids sort by time.

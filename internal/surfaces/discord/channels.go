@@ -114,12 +114,13 @@ type directory struct {
 	client *client
 	cache  *channelCache
 	roles  *roleCache
-	boosts *boosts
-	allow  atomic.Pointer[Allowed]
+	// tiers has the level of boosts of each server that is known.
+	tiers sync.Map
+	allow atomic.Pointer[Allowed]
 }
 
 func newDirectory(o Options, c *client) *directory {
-	d := &directory{o: o, client: c, cache: &channelCache{known: map[string]channelInfo{}}, roles: &roleCache{roles: map[string]string{}}, boosts: newBoosts()}
+	d := &directory{o: o, client: c, cache: &channelCache{known: map[string]channelInfo{}}, roles: &roleCache{roles: map[string]string{}}}
 	d.allow.Store(&o.Allowed)
 	return d
 }

@@ -49,7 +49,7 @@
 //   - interactions: interactionWorkers goroutines and a queue of maxInteractions,
 //     because Discord wants an acknowledgment within three seconds.
 //
-// Locks: status.mu, shard.mu, channelCache.mu, roleCache.mu, boosts.mu, recorder.mu, starters.mu, refusals.mu, nonces.mu,
+// Locks: status.mu, shard.mu, channelCache.mu, roleCache.mu, recorder.mu, starters.mu, refusals.mu, nonces.mu,
 // guildSync.mu, limiter.mu, and connection.writing are leaves: no code takes another lock
 // while it holds one of them. A bucket's turn is held during a REST call and
 // comes before limiter.mu. No lock is held during a transaction or a REST call.

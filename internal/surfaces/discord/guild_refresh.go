@@ -152,7 +152,7 @@ func (g *guildSync) refresh(ctx context.Context, guildID string) error {
 		me.User = &wireUser{ID: self}
 	}
 	w.ID, w.Members = guildID, []wireMember{me}
-	g.directory.boosts.put(guildID, w.PremiumTier)
+	g.directory.tiers.Store(guildID, w.PremiumTier)
 	allowed := g.directory.remember(w.Channels, guildID)
 	return g.o.DB.Update(ctx, func(tx *db.Tx) error {
 		if err := g.putRoles(tx, w.Roles); err != nil {

@@ -69,10 +69,8 @@ func (g *guildSync) onReady(on *shard, w wireReady) func(*db.Tx) error {
 // a ban.
 func (g *guildSync) onGuild(on *shard, w wireGuild) func(*db.Tx) error {
 	allowed := g.directory.remember(slices.Concat(w.Channels, w.Threads), w.ID)
-	if !w.Unavailable {
-		g.directory.boosts.put(w.ID, w.PremiumTier)
-	}
 	if len(w.Roles) > 0 {
+		g.directory.tiers.Store(w.ID, w.PremiumTier)
 		g.directory.roles.put(w.ID, w.managedRole(g.status.selfID()))
 	}
 	since := on.missed()
@@ -192,24 +190,23 @@ func (g *guildSync) putRoles(tx *db.Tx, roles []wireRole) (err error) {
 	return err
 }
 
-// onPermissions applies events after which the bot may see other channels.
+// onPermissions applies events after which the bot may see other channels, or the server accepts
+// larger files; a changed server names itself by id.
 func (g *guildSync) onPermissions(w struct {
+	ID      string    `json:"id"`
 	GuildID string    `json:"guild_id"`
 	User    *wireUser `json:"user"`
 },
 ) func(*db.Tx) error {
+	if w.GuildID == "" {
+		w.GuildID = w.ID
+	}
 	if w.User == nil { // a role changed
 		g.directory.roles.forget(w.GuildID)
 	}
 	if w.User == nil || w.User.ID == g.status.selfID() {
 		g.scheduleGuildRefresh(w.GuildID)
 	}
-	return nil
-}
-
-// onGuildUpdate applies the changed settings of a server.
-func (g *guildSync) onGuildUpdate(w wireGuild) func(*db.Tx) error {
-	g.directory.boosts.put(w.ID, w.PremiumTier)
 	return nil
 }
 

@@ -35,10 +35,10 @@ func (r *recorder) mentionsBot(ctx context.Context, m wireMessage, guildID strin
 // the role by mistake, because it has the bot's name.
 func (r *recorder) withoutRole(content, guildID string) string {
 	role, _ := r.directory.roles.get(guildID)
-	if self := r.status.selfID(); role != "" && self != "" {
-		return strings.ReplaceAll(content, "<@&"+role+">", "<@"+self+">")
+	if role == "" {
+		return content
 	}
-	return content
+	return strings.ReplaceAll(content, "<@&"+role+">", "<@"+r.status.selfID()+">")
 }
 
 // addsMention reports whether an edited message mentions the bot and did not

@@ -102,11 +102,9 @@ func (p *pipeline) effectOf(ctx context.Context, d *dispatch) func(*db.Tx) error
 		return decodeInto(ctx, p, d, func(w wireReady) func(*db.Tx) error { return p.guilds.onReady(p.shard, w) })
 	case "GUILD_CREATE":
 		return decodeInto(ctx, p, d, func(w wireGuild) func(*db.Tx) error { return p.guilds.onGuild(p.shard, w) })
-	case "GUILD_UPDATE":
-		return decodeInto(ctx, p, d, p.guilds.onGuildUpdate)
 	case "GUILD_DELETE":
 		return decodeInto(ctx, p, d, p.guilds.onGuildDelete)
-	case "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE", "GUILD_MEMBER_UPDATE":
+	case "GUILD_UPDATE", "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE", "GUILD_MEMBER_UPDATE":
 		return decodeInto(ctx, p, d, p.guilds.onPermissions)
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
 		return decodeInto(ctx, p, d, p.guilds.onChannel)
@@ -144,20 +142,27 @@ func (p *pipeline) message(ctx context.Context, d *dispatch, m wireMessage) func
 	return func(tx *db.Tx) error { return p.recorder.store(tx, in) }
 }
 
-// decodeInto decodes an event for its handler. Malformed events are skipped:
-// they would fail forever. Of an event with a field of another type only the
-// field is lost.
+// decodeInto decodes an event for its handler.
 func decodeInto[T any](ctx context.Context, p *pipeline, d *dispatch, handle func(T) func(*db.Tx) error) func(*db.Tx) error {
 	var v T
-	skipped, err := decodeLenient(d.data, &v)
+	if !p.decode(ctx, d, &v) {
+		return nil
+	}
+	return handle(v)
+}
+
+// decode decodes an event. Malformed events are skipped: they would fail forever. Of an event with
+// a field of another type only the field is lost.
+func (p *pipeline) decode(ctx context.Context, d *dispatch, into any) bool {
+	skipped, err := decodeLenient(d.data, into)
 	if err != nil {
 		p.o.Logger.ErrorContext(ctx, "cannot decode a Discord event; it is skipped", "event", d.kind, "error", err)
-		return nil
+		return false
 	}
 	if skipped != "" {
 		p.o.Logger.WarnContext(ctx, "a field of a Discord event has an unexpected type and is ignored", "event", d.kind, "field", skipped)
 	}
-	return handle(v)
+	return true
 }
 
 // run stores events one after the other, each until that succeeds, until the queue is

@@ -37,8 +37,8 @@ type recorder struct {
 	mu sync.Mutex
 	// warnedAt is when a message of another process was last reported.
 	warnedAt time.Time
-	// deleted are messages of people that were just deleted, newest last; a copy may follow. The
-	// cache forgets their texts.
+	// deleted are the messages that were deleted last, newest last: a copy may follow, and
+	// the cache forgets their texts. Transactions alone use it, and they run one after another.
 	deleted []surface.Message
 }
 
@@ -125,7 +125,7 @@ func (r *recorder) cacheChannel(tx *db.Tx, channelID string, i channelInfo, m su
 func (r *recorder) storeDeletion(tx *db.Tx, channelID, messageID, inboxID string) error {
 	now := tx.Now().UnixMilli()
 	if m, err := r.o.Tables.Messages.Message(tx, Platform, channelID, messageID); err == nil {
-		r.keepDeleted(m, now)
+		r.deleted = append(r.deleted[max(0, len(r.deleted)-maxDeleted+1):], m)
 	}
 	if err := r.o.Tables.Messages.MarkDeleted(tx, Platform, channelID, messageID, now); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"slices"
 	"strings"
 
 	"lilac/internal/core/surface"
@@ -17,7 +16,7 @@ const (
 	// maxBetween is how many earlier messages are compared, and maxDeleted how many that were
 	// deleted are kept for that.
 	maxBetween = 5
-	maxDeleted = 50
+	maxDeleted = 20
 	// maxMarks is the length of the marks before and behind a text by which a program recognizes what it copies.
 	maxMarks = 100
 )
@@ -33,12 +32,12 @@ func (r *recorder) relate(tx *db.Tx, in *incoming) error {
 	}
 	before, err := r.o.Tables.Messages.Messages(tx, Platform, in.m.ChannelID, in.m.ID, maxBetween)
 	if in.copied != "" {
-		before = append(before, r.deletedIn(in.m.ChannelID)...)
+		before = append(before, r.deleted...)
 	}
 	for i := range before {
 		b := &before[i]
 		switch age := in.m.CreatedAt - b.CreatedAt; {
-		case in.facts.CopyOf == "" && !b.AuthorBot && age <= copyWithin && isCopy(in.copied, b.Text):
+		case in.facts.CopyOf == "" && b.ChannelID == in.m.ChannelID && !b.AuthorBot && age <= copyWithin && isCopy(in.copied, b.Text):
 			in.replace(*b)
 		case i == 0 && b.AuthorID == in.m.AuthorID && age <= commentWithin && isWordless(b.Text):
 			in.m.ReplyTo, in.facts.ReplyToMessageID = b.ID, b.ID
@@ -54,28 +53,6 @@ func (in *incoming) replace(original surface.Message) {
 	in.facts.CopyOf, in.m.ReplyTo = original.ID, original.ReplyTo
 	in.facts.ReplyToMessageID, in.facts.ReplyToBot = original.ReplyTo, facts.ReplyToBot
 	in.facts.MentionsBot = in.facts.MentionsBot || facts.MentionsBot
-}
-
-// keepDeleted remembers a message that is about to be deleted.
-func (r *recorder) keepDeleted(m surface.Message, now int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deleted = slices.DeleteFunc(r.deleted, func(d surface.Message) bool { return now-d.CreatedAt > copyWithin })
-	if !m.AuthorBot && now-m.CreatedAt <= copyWithin {
-		r.deleted = append(r.deleted[max(0, len(r.deleted)-maxDeleted+1):], m)
-	}
-}
-
-// deletedIn returns the messages of a channel that were just deleted.
-func (r *recorder) deletedIn(channelID string) (out []surface.Message) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, m := range r.deleted {
-		if m.ChannelID == channelID {
-			out = append(out, m)
-		}
-	}
-	return out
 }
 
 // isWordless reports whether a message has only files or what [wireMessage.text] puts in brackets.

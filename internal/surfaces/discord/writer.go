@@ -267,7 +267,8 @@ func (w *writer) react(ctx context.Context, r *route, ref event.MessageRef, emoj
 }
 
 func (w *writer) loadFiles(ctx context.Context, s surface.Send) (out []upload, err error) {
-	size, most := 0, w.directory.maxFileBytes(s.ChannelID)
+	size := 0
+	most, _ := w.directory.maxFileBytes(s.ChannelID)
 	for _, f := range s.Files {
 		data := f.Data
 		if data == nil && f.Blob != "" {
