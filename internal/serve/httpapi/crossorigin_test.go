@@ -96,3 +96,16 @@ func TestPagesOfListedOriginsUseV1AndMCP(t *testing.T) {
 		}
 	}
 }
+
+// Programs for OpenAI's API often get a base URL without /v1.
+func TestAProgramLearnsThatItsBaseURLEndsWithV1(t *testing.T) {
+	for sent, want := range map[string]string{"token-of-a-program": "ends with /v1", "eyJ.of.a.proxy": "open the login link"} {
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/chat/completions", strings.NewReader("{}"))
+		r.Header.Set("Authorization", "Bearer "+sent)
+		w := httptest.NewRecorder()
+		New(Options{Token: token}).ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", sent, w.Code, w.Body)
+		}
+	}
+}
