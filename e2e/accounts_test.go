@@ -301,7 +301,7 @@ func TestAPersonSignsInWithOIDC(t *testing.T) {
 		return open(res.Header.Get("Location"))
 	}
 	res, text := login()
-	if res.StatusCode != http.StatusOK || res.Header.Get("Refresh") != "0; url=../#"+strings.TrimPrefix(link.URL, "http://"+s.Addr) {
+	if res.StatusCode != http.StatusOK || res.Header.Get("Refresh") != "0; url=../?login#"+strings.TrimPrefix(link.URL, "http://"+s.Addr) {
 		t.Fatalf("after the login: %d %q %s", res.StatusCode, res.Header.Get("Refresh"), text)
 	}
 	ada := &person{t, s, personCookie(t, res)}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -110,7 +111,7 @@ func (s *server) call(ctx context.Context, people People, do func(ctx context.Co
 	if !errors.Is(err, mcp.ErrSessionMissing) {
 		return err
 	}
-	// The server has forgotten the session, and so has not handled the call. It may do that at any time
+	// The server refused the call, because it has forgotten the session. It may do that at any time
 	// (MCP 2025-06-18, "Session Management").
 	if live, err = s.ready(ctx, live); err != nil {
 		return err
@@ -178,10 +179,14 @@ func (s *server) attempt(ctx context.Context, live *connection, people People, d
 	ctx, stop := context.WithCancelCause(ctx)
 	late := time.AfterFunc(limit, func() { stop(slow) })
 	defer late.Stop()
-	ctx, call, end := live.askings.begin(ctx, people)
+	refused := &atomic.Bool{}
+	ctx, call, end := live.askings.begin(context.WithValue(ctx, refusedKey{}, refused), people)
 	defer end()
 	err := call.ended(ctx, s.name, do(ctx, live, func() { late.Reset(limit) }))
 	live.note(err, errors.Is(context.Cause(ctx), slow))
+	if errors.Is(err, mcp.ErrSessionMissing) && !refused.Load() { // another request was refused, and the call may have taken effect
+		err = errors.New(err.Error())
+	}
 	// After the end of a login, the server doesn't work until a person logs in again. Other calls of the connection may
 	// still get their answers.
 	var known *fault.Error

@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -39,6 +40,10 @@ func serveInTerminal(t *testing.T, before ...string) *inTerminal {
 	defer out.Close()
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = home, out, out
 	s.cmd.Env = []string{servePipe + "=usual", "HOME=" + home, "PATH=" + os.Getenv("PATH"), "LILAC_MODEL=demo"}
+	// What a process ignores, its children ignore, and the tests may run under nohup.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	if s.terminal, err = pty.Start(s.cmd); err != nil {
 		t.Fatal(err)
 	}
