@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -147,3 +148,37 @@ func TestACallThatWaitsForASessionEndsWithItsServer(t *testing.T) {
 		t.Fatal("it waits for a server that is gone")
 	}
 }
+
+// Only the refusal of the call itself says that the server has not handled it. The request that continues its
+// stream is refused, too, after the server was started again.
+func TestOnlyItsOwnRefusalSaysThatACallWasNotHandled(t *testing.T) {
+	for _, c := range []struct {
+		method  string
+		status  int
+		body    string
+		session string
+		want    bool
+	}{
+		{http.MethodPost, http.StatusNotFound, "", "1", true},
+		{http.MethodPost, http.StatusBadRequest, "No valid session ID provided", "1", true},
+		{http.MethodGet, http.StatusNotFound, "", "1", false},
+		{http.MethodGet, http.StatusBadRequest, "No valid session ID provided", "1", false},
+		{http.MethodPost, http.StatusBadRequest, "What is this?", "1", false},
+		{http.MethodPost, http.StatusNotFound, "", "", false},
+	} {
+		refused := &atomic.Bool{}
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), refusedKey{}, refused), c.method, "/mcp", nil)
+		r.Header.Set("Mcp-Session-Id", c.session)
+		answer, err := forgotten{answering(func() *http.Response {
+			return &http.Response{StatusCode: c.status, Body: io.NopCloser(strings.NewReader(c.body))}
+		})}.RoundTrip(r)
+		if err != nil || answer.Body.Close() != nil || refused.Load() != c.want {
+			t.Errorf("%+v: %v, %v", c, refused.Load(), err)
+		}
+	}
+}
+
+// answering answers each request.
+type answering func() *http.Response
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) { return a(), nil }
