@@ -86,10 +86,11 @@ done < <(sed -e ':a' -e '/\\$/N; s/\\\n *//; ta' ../../docs/install.md | sed -n 
 
 # Lilac accepts the configuration files of the chart.
 (cd ../.. && go build -o "$work/lilac" ./cmd/lilac)
+mkdir "$work/home" # the usual workspace is ~/lilac, which is the program in $work
 for name in one nodes "with everything"; do
 	sed -n '/^  config.yaml: |/,/^---/{s/^    //p}' "$work/$name.yaml" >"$work/config.yaml"
 	grep -q team-lilac.agents.svc "$work/config.yaml" || fail "$name: Lilac would refuse requests through the Service"
-	HOME=$work ANTHROPIC_API_KEY=key "$work/lilac" config check --config "$work/config.yaml" || fail "$name: Lilac refuses the configuration"
+	HOME=$work/home ANTHROPIC_API_KEY=key "$work/lilac" config check --config "$work/config.yaml" || fail "$name: Lilac refuses the configuration"
 done
 
 refused 'Several nodes need PostgreSQL' --set replicas=2
