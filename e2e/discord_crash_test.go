@@ -95,7 +95,7 @@ func discordPoints(t *testing.T, bus e2e.Engine) (points []string) {
 }
 
 func answers(asked string) func(discordtest.Message) bool {
-	return func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) }
+	return answerTo(asked)
 }
 
 // leftOver counts the rows that are still to be shown, sent, or processed.

@@ -95,6 +95,11 @@ func (m *chatModel) wasTold(text string) bool {
 	return slices.ContainsFunc(m.heard(), func(s string) bool { return strings.Contains(s, text) })
 }
 
+// answerTo reports whether a message is the whole answer to another one.
+func answerTo(asked string) func(discordtest.Message) bool {
+	return func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) }
+}
+
 // onDiscord starts a server that is connected to a fake Discord.
 func onDiscord(t *testing.T, bus e2e.Engine, modelURL string, extra ...string) (*e2e.Server, *e2e.Discord) {
 	t.Helper()

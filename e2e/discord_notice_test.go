@@ -54,7 +54,7 @@ func TestALongAnswerPingsThePersonWhoAsked(t *testing.T) {
 		_, d := onDiscord(t, bus, model.server.URL, "pingAfter: 1ms")
 		model.letGo()
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
-		answer := d.Shown(d.General, "the answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		answer := d.Shown(d.General, "the answer", answerTo(asked))
 		ping := d.Shown(d.General, "the ping", func(m discordtest.Message) bool { return m.ReplyTo == answer.ID })
 		if !slices.Equal(ping.Pings, []string{d.Ada.ID}) {
 			t.Errorf("%q notifies %q", ping.Content, ping.Pings)
@@ -181,7 +181,7 @@ func TestWhereTheBotMayNotWriteNobodyIsAnswered(t *testing.T) {
 	e2e.Eventually(t, answerWithin, "the operator is told", func() bool { return strings.Contains(warningOf(s, "answers"), "In #general") })
 	d.Permit(d.General, d.Guild, discordtest.SendMessages|discordtest.AddReactions)
 	asked := d.MentionUs(d.General, d.Moderator, "and now?")
-	d.Shown(d.General, "the answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+	d.Shown(d.General, "the answer", answerTo(asked))
 	if n := s.Count("SELECT count(*) FROM requests"); n != 1 {
 		t.Errorf("%d requests, want 1", n)
 	}
@@ -206,7 +206,7 @@ func TestInALockedThreadNobodyIsAnswered(t *testing.T) {
 		d.Shown(direct, "the notice", func(m discordtest.Message) bool { return strings.Contains(m.Content, "is locked") })
 		d.Lock(thread, false)
 		asked := d.MentionUs(thread, d.Moderator, "and now?")
-		d.Shown(thread, "the answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		d.Shown(thread, "the answer", answerTo(asked))
 		if n := s.Count("SELECT count(*) FROM requests"); n != 1 {
 			t.Errorf("%d requests, want 1", n)
 		}

@@ -45,7 +45,7 @@ func TestCommandsAndTheMenuOnDiscord(t *testing.T) {
 		if got := d.Answered(d.Menu(d.General, said, d.Ada.ID, "Ask about this")); got != "I am looking at it." {
 			t.Errorf("the menu says %q", got)
 		}
-		d.Shown(d.General, "the message is answered", func(m discordtest.Message) bool { return m.ReplyTo == said && e2e.Finished(wholeText)(m) })
+		d.Shown(d.General, "the message is answered", answerTo(said))
 		if !wasAsked(model.server, "the roof leaks") {
 			t.Error("the model was not told of the message")
 		}
@@ -201,7 +201,7 @@ func TestAThreadIsASessionOfItsOwn(t *testing.T) {
 		thread := d.Thread(d.General, "the roof")
 		for channel, text := range map[string]string{d.General: "of the house", thread: "of the roof"} {
 			asked := d.MentionUs(channel, d.Ada, text)
-			d.Shown(channel, "it is answered where it was asked", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+			d.Shown(channel, "it is answered where it was asked", answerTo(asked))
 			if story := s.WaitEnded(e2e.RequestID(channel, asked), answerWithin); story.State != string(event.StateDone) {
 				t.Errorf("ended as %s", story.State)
 			}
@@ -236,7 +236,7 @@ func TestEditsAndDeletionsReachWhatTheModelReads(t *testing.T) {
 			return cached("id = '"+gone+"' AND deleted_at > 0 AND json NOT LIKE '%red%'") && cached("id = '"+said+"' AND edited_at > 0")
 		})
 		asked := d.Say(d.General, d.Ada, d.Self().Mention()+" is that so?", discordtest.SayOptions{ReplyTo: said})
-		d.Shown(d.General, "it is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		d.Shown(d.General, "it is answered", answerTo(asked))
 		if !wasAsked(model.server, "the attic is blue") || wasAsked(model.server, "the attic is green") || wasAsked(model.server, "the cellar is red") {
 			t.Error("the model was told of what is not there, or not of what is")
 		}
@@ -250,7 +250,7 @@ func TestMessagesOfOursThatWeDidNotSendAreWarnedOf(t *testing.T) {
 		s, d := onDiscord(t, bus, model.server.URL)
 		const warning = "another program uses the same Discord token"
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
-		d.Shown(d.General, "it is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		d.Shown(d.General, "it is answered", answerTo(asked))
 		if strings.Contains(s.Log(), warning) {
 			t.Error("it warns of its own message")
 		}
@@ -314,7 +314,7 @@ func TestTwoWhoSpeakAtOnceAreBothAnswered(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // roughly while the first is starting; the exact time does not matter
 		second := d.MentionUs(d.General, d.Bob, "and here?")
 		for _, asked := range []string{first, second} {
-			d.Shown(d.General, "it is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+			d.Shown(d.General, "it is answered", answerTo(asked))
 		}
 		e2e.Eventually(t, answerWithin, "nothing is left", func() bool { return leftOver(s) == 0 })
 		if all := d.Everything(d.General); len(all) != 4 || countEnds(s) != 2 {

@@ -33,7 +33,7 @@ func TestAReplyToAProgramBringsAllOfItsMessage(t *testing.T) {
 			{forward, []string{"this may be why\n[forwarded message]\nthe disk is full"}},
 		} {
 			asked := d.Say(d.General, d.Ada, d.Self().Mention()+" what happened?", discordtest.SayOptions{ReplyTo: c.to})
-			d.Shown(d.General, "an answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+			d.Shown(d.General, "an answer", answerTo(asked))
 			for _, want := range c.want {
 				if last := lastRequest(model.server); !strings.Contains(last, want) {
 					t.Errorf("%q is missing in what the model reads:\n%s", want, last)
@@ -57,15 +57,15 @@ func TestProgramsAreHeardWhereTheConfigurationSaysSo(t *testing.T) {
 		quiet := d.Channel(d.Guild, "quiet")
 		d.MentionUs(quiet, other, "hello from a program") // control: not there
 		asked := d.Say(d.General, hook, d.Self().Mention()+" the build failed", discordtest.SayOptions{Rich: discordtest.Rich{Webhook: true}})
-		d.Shown(d.General, "a webhook is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		d.Shown(d.General, "a webhook is answered", answerTo(asked))
 		for n := range 6 { // the other bot answers each of our answers
 			id := d.MentionUs(d.General, other, fmt.Sprint("and another thing ", n))
 			if n < 4 {
-				d.Shown(d.General, "another bot is answered", func(m discordtest.Message) bool { return m.ReplyTo == id && e2e.Finished(wholeText)(m) })
+				d.Shown(d.General, "another bot is answered", answerTo(id))
 			}
 		}
 		id := d.MentionUs(d.General, d.Ada, "what do they want?")
-		d.Shown(d.General, "a person is answered", func(m discordtest.Message) bool { return m.ReplyTo == id && e2e.Finished(wholeText)(m) })
+		d.Shown(d.General, "a person is answered", answerTo(id))
 		if n := s.Count("SELECT count(*) FROM requests"); n != 6 {
 			t.Errorf("%d requests, want 5 of programs and one of a person", n)
 		}
@@ -85,7 +85,7 @@ func TestACommentBringsItsForward(t *testing.T) {
 		original, _ := d.Message(d.General, d.Say(d.General, d.Bob, "the disk is full", discordtest.SayOptions{}))
 		d.Say(d.General, d.Ada, "", discordtest.SayOptions{Rich: discordtest.Rich{Forward: &original}})
 		asked := d.MentionUs(d.General, d.Ada, "why?")
-		d.Shown(d.General, "an answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		d.Shown(d.General, "an answer", answerTo(asked))
 		if last := lastRequest(model.server); !strings.Contains(last, "[forwarded message]\nthe disk is full\nwhy?") {
 			t.Errorf("the forward is missing in what the model reads:\n%s", last)
 		}

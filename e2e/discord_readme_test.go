@@ -168,7 +168,7 @@ func (u *readmeUser) setUp() {
 // answered waits for the complete answer to a message.
 func (u *readmeUser) answered(channel, asked string) discordtest.Message {
 	u.t.Helper()
-	return u.d.Shown(channel, "the answer is whole", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+	return u.d.Shown(channel, "the answer is whole", answerTo(asked))
 }
 
 // begun waits until an answer to a message is shown with its tool and the button.

@@ -32,7 +32,7 @@ func TestAThreadBringsItsTitleAndTheMessageThatStartedIt(t *testing.T) {
 		} {
 			ask := func(text string) string {
 				asked := d.MentionUs(c.channel, d.Ada, text)
-				d.Shown(c.channel, "the question is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+				d.Shown(c.channel, "the question is answered", answerTo(asked))
 				return lastRequest(model.server)
 			}
 			first := ask("what can be done?")
@@ -64,7 +64,7 @@ func TestTheModelKnowsTheChannelAndItsTopic(t *testing.T) {
 		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
 		ask := func(text string) (places []string) {
 			asked := d.MentionUs(d.General, d.Ada, text)
-			d.Shown(d.General, "the question is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+			d.Shown(d.General, "the question is answered", answerTo(asked))
 			for line := range strings.Lines(lastRequest(model.server)) {
 				if strings.HasPrefix(line, "(This conversation is in") {
 					places = append(places, strings.TrimSuffix(line, "\n"))
@@ -93,7 +93,7 @@ func TestAThreadOfAnAnswerBeginsWithTheAnswer(t *testing.T) {
 		model.letGo()
 		_, d := onDiscord(t, bus, model.server.URL)
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
-		answer := d.Shown(d.General, "the answer", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		answer := d.Shown(d.General, "the answer", answerTo(asked))
 		thread := d.ThreadFrom(d.General, answer.ID, "What is there")
 		for _, text := range []string{"in which room?", "and where?"} {
 			again := d.MentionUs(thread, d.Ada, text)
@@ -136,13 +136,13 @@ func TestNewConversationsOnDiscord(t *testing.T) {
 			return strings.Contains(d.Answered(d.Slash(d.General, d.Ada.ID, "new", nil)), "This is a new conversation")
 		})
 		next := d.MentionUs(d.General, d.Ada, "where is the key?")
-		d.Shown(d.General, "an answer", func(m discordtest.Message) bool { return m.ReplyTo == next && e2e.Finished(wholeText)(m) })
+		d.Shown(d.General, "an answer", answerTo(next))
 		if last := lastRequest(model.server); strings.Contains(last, "under the mat") {
 			t.Errorf("the model still sees the old conversation:\n%s", last)
 		}
 		// A reply to a message of the old conversation brings that back.
 		reply := d.Say(d.General, d.Ada, "what did you mean?", discordtest.SayOptions{ReplyTo: first.ID})
-		d.Shown(d.General, "an answer", func(m discordtest.Message) bool { return m.ReplyTo == reply && e2e.Finished(wholeText)(m) })
+		d.Shown(d.General, "an answer", answerTo(reply))
 		if last := lastRequest(model.server); !strings.Contains(last, "under the mat") {
 			t.Errorf("a reply does not bring the old messages back:\n%s", last)
 		}

@@ -11,7 +11,8 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// transcriptBody is a chat completion that repeats what was said: the user and the answers take turns.
+// transcriptBody is a chat completion that repeats the messages of a conversation, in which the user and the
+// assistant take turns.
 func transcriptBody(more string, turns ...string) string {
 	var messages []string
 	for i, text := range turns {
@@ -105,7 +106,7 @@ func TestATranscriptOfV1AnswersAQuestion(t *testing.T) {
 	}
 }
 
-// The libraries repeat what was said in their own forms.
+// Each library repeats the earlier messages in a form of its own.
 func TestUnmodifiedClientsOfV1ContinueTheirConversation(t *testing.T) {
 	t.Parallel()
 	needV1Clients(t)

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// Registration is what an authorization server answered when Lilac registered itself. Another login that asks the same
-// repeats the answer, because servers show people a list of all clients, and some limit their number.
+// Registration is the answer of an authorization server to Lilac's registration. A later login with the same request
+// uses the answer again, because servers show people a list of all clients, and some limit their number.
 type Registration struct {
 	URL     string          `json:"url"`
 	Request json.RawMessage `json:"request"`

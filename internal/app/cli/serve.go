@@ -169,7 +169,11 @@ func (c *cli) stopOnSignal(ctx context.Context) (context.Context, context.Cancel
 			select {
 			case s := <-signals:
 				if s == syscall.SIGHUP {
-					time.Sleep(closing)
+					select {
+					case <-time.After(closing):
+					case <-ctx.Done():
+						return
+					}
 					if hasTerminal() {
 						continue // it only reloads
 					}

@@ -76,8 +76,8 @@ const (
 	// other stop soon, and a busy monitor is heard again later.
 	maxPrograms   = 5
 	programWindow = 10 * time.Minute
-	// commentWait is how long a forward in a private conversation waits for the words about it. A
-	// client sends them as a second message at once.
+	// commentWait is the time that a forward in a private conversation waits for a comment. Discord's
+	// client sends the comment as a second message at once.
 	commentWait = 2 * time.Second
 	// staleAfter is when a request that was never seen to run is forgotten.
 	staleAfter = time.Hour

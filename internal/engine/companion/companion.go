@@ -201,8 +201,8 @@ func (c *Companion) keep(ctx context.Context, link string, fn func(ctx context.C
 	}
 }
 
-// patience is how long an exchange may take that contains events. It doubles when that was too
-// little, because an event cannot be divided for a slow link.
+// patience bounds the time of an exchange that contains events. The bound doubles when it was too
+// short, because an event cannot be divided for a slow link.
 type patience struct {
 	least, within time.Duration
 	grown         time.Time
@@ -212,7 +212,7 @@ type patience struct {
 // after it.
 func (p *patience) bound(ctx context.Context, idle time.Duration) (bounded context.Context, done func()) {
 	start := time.Now()
-	if start.Sub(p.grown) > patient {
+	if start.Sub(p.grown) > patienceAge {
 		p.within = p.least
 	}
 	ctx, cancel := context.WithTimeout(ctx, idle+p.within)

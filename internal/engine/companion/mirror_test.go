@@ -309,17 +309,24 @@ func TestAPrefixHasOneOwner(t *testing.T) {
 	other.same(server, topic)
 }
 
+// onSlowLink starts a companion whose link to Redis moves 400,000 bytes per second.
+func onSlowLink(t *testing.T, replyWithin time.Duration) (*redistest.Server, *world) {
+	t.Helper()
+	server := redistest.Start(t, redistest.Options{})
+	link := faultproxy.Start(t, server.Addr)
+	w := &world{t: t, opt: companion.Options{URL: "redis://" + link.Addr, ReplyWithin: replyWithin}, dir: t.TempDir(), age: time.Hour, now: time.Now}
+	w.start()
+	t.Cleanup(w.close)
+	w.says("")
+	link.Limit(400_000)
+	return server, w
+}
+
 // What is too much for a slow link in one exchange is sent in several.
 func TestASlowLinkGetsSmallerExchanges(t *testing.T) {
 	effort.SkipSlow(t)
 	t.Parallel()
-	server := redistest.Start(t, redistest.Options{})
-	link := faultproxy.Start(t, server.Addr)
-	w := &world{t: t, opt: companion.Options{URL: "redis://" + link.Addr, ReplyWithin: 500 * time.Millisecond}, dir: t.TempDir(), age: time.Hour, now: time.Now}
-	w.start()
-	t.Cleanup(w.close)
-	w.says("")
-	link.Limit(400_000) // bytes per second
+	server, w := onSlowLink(t, 500*time.Millisecond)
 	events := bustest.Events(topic, "e", 256)
 	for i := range events {
 		events[i].Data = fmt.Appendf(nil, "%q", strings.Repeat("x", 4000))
@@ -335,13 +342,7 @@ func TestASlowLinkGetsSmallerExchanges(t *testing.T) {
 func TestASlowLinkMovesALargeEvent(t *testing.T) {
 	effort.SkipSlow(t)
 	t.Parallel()
-	server := redistest.Start(t, redistest.Options{})
-	link := faultproxy.Start(t, server.Addr)
-	w := &world{t: t, opt: companion.Options{URL: "redis://" + link.Addr, ReplyWithin: 250 * time.Millisecond}, dir: t.TempDir(), age: time.Hour, now: time.Now}
-	w.start()
-	t.Cleanup(w.close)
-	w.says("")
-	link.Limit(400_000)
+	server, w := onSlowLink(t, 250*time.Millisecond)
 	events := bustest.Events(topic, "e", 3)
 	events[1].Data = fmt.Appendf(nil, "%q", strings.Repeat("x", 600_000))
 	if err := w.bus.Publish(t.Context(), events...); err != nil {

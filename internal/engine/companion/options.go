@@ -66,10 +66,10 @@ const (
 	checkEvery    = 2 * time.Second
 	// replyWithin is well above the reply time of a busy machine.
 	replyWithin = 3 * time.Second
-	// mostPatience is how many times ReplyWithin an exchange may take at most, and patient how long
-	// that lasts after the last one that took too long.
+	// mostPatience is the largest bound of an exchange, as a multiple of ReplyWithin. patienceAge is
+	// the time without a slow exchange after which ReplyWithin is the bound again.
 	mostPatience = 16
-	patient      = 10 * time.Minute
+	patienceAge  = 10 * time.Minute
 	// ringScale is the binary logarithm of the commands that a connection can have in
 	// flight.
 	ringScale = 9

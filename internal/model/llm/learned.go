@@ -432,8 +432,8 @@ func (r *Registry) learned(key string) *Learned {
 	return l
 }
 
-// Get returns what is known of a model at an address that is called over an API. Another API has
-// other fields and refuses others.
+// Get returns the facts that were learned about a model at an address, called over an API. Facts about one API
+// say nothing about another one, which has other fields.
 func (r *Registry) Get(baseURL, model, api string) *Learned {
 	sum := sha256.Sum256([]byte(baseURL + "\x00" + model + "\x00" + api)) // an address may contain a password
 	r.mu.Lock()

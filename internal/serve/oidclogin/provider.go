@@ -43,7 +43,7 @@ type Options struct {
 	Name, Issuer, ClientID, ClientSecret string
 	// Emails, Domains, and Groups list who may sign in.
 	Emails, Domains, Groups []string
-	// Operators are groups of people who may sign in, too. With them, each login sets the role.
+	// Operators are groups whose people may sign in as operators. If there are any, each login sets the role.
 	Operators []string
 	// GroupsClaim is the claim that names groups; "" means groups.
 	GroupsClaim string
@@ -319,8 +319,8 @@ type claims struct {
 	Name     string          `json:"name"`
 	Login    string          `json:"preferred_username"`
 	Groups   json.RawMessage `json:"-"`
-	// Domain is what Microsoft Entra says instead of Verified, and Elsewhere what it says instead of
-	// many groups.
+	// Domain takes the place of Verified in tokens of Microsoft Entra. Elsewhere takes the place of Groups there
+	// if the person is in too many.
 	Domain    json.RawMessage `json:"xms_edov"`
 	Elsewhere json.RawMessage `json:"_claim_names"`
 }

@@ -35,7 +35,7 @@ type selector struct {
 }
 
 // selects returns the selector of a call: the response before, the header, or an answer to which an
-// item of the input refers. The user is none: programs name their end user there, who has many chats.
+// item of the input refers. The field user is no selector: programs name a person in it, and a person has many chats.
 func selects(r *http.Request, previous, reference string) (selector, error) {
 	name := strings.TrimSpace(r.Header.Get(sessionHeader))
 	if len(name) > maxKey {

@@ -53,8 +53,8 @@ type Attempts interface {
 // attempt says how a repetition of a call is recognized.
 type attempt struct {
 	client string
-	// hash is that of the body, and id names what is the same in all attempts: the client with its key,
-	// or else with the words and the conversation.
+	// hash is the hash of the body. id is the same in all attempts of a call: the client with its key, or
+	// without a key, with the hash and the conversation.
 	hash, id string
 	// keyed reports that the call has an Idempotency-Key, and again that it says that it may not be the
 	// first attempt.
@@ -84,8 +84,8 @@ func attemptOf(client Client, r *http.Request, hash [sha256.Size]byte) (a attemp
 // safe reports that the client may repeat the call: it is recognized.
 func (a attempt) safe() bool { return a.id != "" }
 
-// present is what a call is compared with: the time, this process, and when it began, in milliseconds
-// since 1970. One process at a time serves the API.
+// present has the time, the start of this process (both in milliseconds since 1970), and its name. Stored calls
+// are compared with it. One process at a time serves the API.
 type present struct {
 	now, began int64
 	process    string

@@ -47,8 +47,8 @@ func (h *Handler) noteTranscript(tx *db.Tx, id string, c *call) error {
 	})
 }
 
-// continues selects the conversation that a call without a selector continues: it repeats exactly what was
-// said, up to the newest answer. After an edit, or if the conversation has gone on, another one begins.
+// continues selects a conversation for a call without a selector, if the call repeats exactly its messages, up to
+// the newest answer. After an edit, or if the conversation has gone on, another one begins.
 func (h *Handler) continues(tx *db.Tx, c *call) (sel selector, err error) {
 	var same []*run
 	err = h.alike(tx, transcripts, c.repeats, func(found []*run) []*run { same = found; return found })

@@ -14,14 +14,21 @@ import (
 	"lilac/internal/testkit/webuitest"
 )
 
+// openLong opens a conversation that is longer than a window of this size, at its end.
+func openLong(t *testing.T, width, height int) *webuitest.Tab {
+	t.Helper()
+	f := newFake(t)
+	f.long(60)
+	p := webuitest.Open(t, f.url("#/s/s1"), width, height)
+	p.Until("the conversation is there", "document.querySelector('#transcript').innerText.includes('message 59')")
+	return p
+}
+
 // Safari on a phone lays its keyboard over the page, and tells only the visual viewport.
 func TestTheKeyboardOfAPhoneDoesNotCoverTheMessageBox(t *testing.T) {
 	effort.SkipDetail(t)
 	t.Parallel()
-	f := newFake(t)
-	f.long(60)
-	p := webuitest.Open(t, f.url("#/s/s1"), 390, 844)
-	p.Until("the conversation is there", "document.querySelector('#transcript').innerText.includes('message 59')")
+	p := openLong(t, 390, 844)
 	viewport := func(height, scale string) {
 		p.Do(chromedp.Evaluate[chromedp.Void](`for (const [name, value] of [['height', ` + height + `], ['scale', ` + scale + `]]) Object.defineProperty(visualViewport, name, { value, configurable: true });
 			visualViewport.dispatchEvent(new Event('resize')); 0`))
@@ -44,10 +51,7 @@ func TestTheKeyboardOfAPhoneDoesNotCoverTheMessageBox(t *testing.T) {
 func TestTheEndStaysInViewWhileALongMessageIsWritten(t *testing.T) {
 	effort.SkipDetail(t)
 	t.Parallel()
-	f := newFake(t)
-	f.long(60)
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
-	p.Until("the conversation is there", "document.querySelector('#transcript').innerText.includes('message 59')")
+	p := openLong(t, 1000, 700)
 	const height = "document.getElementById('scroll').clientHeight"
 	before := webuitest.Eval[int](p, height)
 	p.Do(chromedp.Evaluate[chromedp.Void](`text.value = '1\n2\n3\n4\n5\n6'; text.dispatchEvent(new Event('input')); 0`))

@@ -19,10 +19,7 @@ import (
 func TestAConversationIsPrinted(t *testing.T) {
 	effort.SkipDetail(t)
 	t.Parallel()
-	f := newFake(t)
-	f.long(60)
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
-	p.Until("the conversation is there", "document.querySelector('#transcript').innerText.includes('message 59')")
+	p := openLong(t, 1000, 700)
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.documentElement.dataset.theme = 'dark'"))
 	p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
@@ -35,7 +32,7 @@ func TestAConversationIsPrinted(t *testing.T) {
 	p.Until("a view is, too", "(v => v && !v.hidden && v.scrollHeight === v.clientHeight)(document.getElementById('view'))")
 }
 
-// printed prints the page and returns what is on the paper: how many requests, and the sentence above them.
+// printed prints the page and returns the number of requests on the paper, and the sentence above them.
 func printed(t *testing.T, p *webuitest.Tab) (requests int, sentence string) {
 	t.Helper()
 	p.Do(chromedp.Evaluate[chromedp.Void](`addEventListener('beforeprint', () => { window.paper = [document.querySelectorAll('.request').length, document.getElementById('cut').hidden ? '' : document.getElementById('cut').textContent]; }, { once: true }); 0`))
@@ -47,8 +44,8 @@ func printed(t *testing.T, p *webuitest.Tab) (requests int, sentence string) {
 	return webuitest.Eval[int](p, "window.paper[0]"), webuitest.Eval[string](p, "window.paper[1]")
 }
 
-// The document has only a part of a long conversation. Ctrl+P loads and prints all of it, and the browser's
-// menu what is loaded. The paper says if something is missing.
+// The document has only a part of a long conversation. Ctrl+P loads and prints all of it. The browser's menu
+// prints the loaded part. The paper says if something is missing.
 func TestAWholeConversationIsPrinted(t *testing.T) {
 	effort.SkipDetail(t)
 	t.Parallel()
